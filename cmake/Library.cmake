@@ -22,6 +22,9 @@ target_compile_features(colossal PUBLIC cxx_std_20)
 
 install(TARGETS colossal colossal_torch EXPORT colossal
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET colossal_arrow)
+  install(TARGETS colossal_arrow LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/colossal DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h")
 install(EXPORT colossal NAMESPACE colossal:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/colossal

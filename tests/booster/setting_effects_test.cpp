@@ -55,9 +55,9 @@ TEST(SettingEffects, WhatCannotBeIsRefused) {
        {"data.weights = [1, 2, 3]", "data.train has 2 entries"}},
       {[](RunConfig& c) {
          c.data.train = {"a", "b"};
-         c.data.weights = {1, 0};
+         c.data.weights = {0, 0};
        },
-       {"data.weights = [1, 0]", "above 0"}},
+       {"data.weights = [0, 0]", "all weights are 0"}},
       {[](RunConfig& c) { c.train.global_batch = int64_t{1} << 40; },
        {"train.global_batch = 1099511627776", "256 tokens", "use at most 16777216"}},
       {[](RunConfig& c) {
@@ -95,7 +95,10 @@ TEST(SettingEffects, WhatDoesNothingIsTold) {
          c.scheduler.minimum_ratio = 0.1;
        },
        {"scheduler.minimum_ratio = 0.1", "scheduler.name"}},
-      {[](RunConfig& c) { c.data.invalid = data::InvalidFiles::skip; },
+      {[](RunConfig& c) {
+         c.data.invalid = data::InvalidFiles::skip;
+         c.data.format = data::FileFormat::text;
+       },
        {"data.invalid", "data.tokenizer"}},
       {[](RunConfig& c) {
          c.data.train = {"a"};

@@ -19,9 +19,13 @@ TEST(ChangedCorpus, IsNoticedByItsContents) {
   EXPECT_EQ(describe_changed_corpus(saved, here),
             "the corpus has changed since this checkpoint (10,492 tokens then, 254 now); the order "
             "of samples will differ");
-  here["tokenizer"] = "bpe";
-  EXPECT_EQ(describe_changed_corpus(saved, here),
-            "the tokenizer has changed since this checkpoint: the same text has other tokens now");
+}
+
+TEST(OtherTokenizer, IsRefused) {
+  const auto bytes = text::make_tokenizer("bytes");
+  refuse_other_tokenizer({{"tokenizer", bytes->fingerprint()}}, *bytes, "bytes");
+  refuse_other_tokenizer(nlohmann::json::object(), *bytes, "bytes");
+  EXPECT_THROW(refuse_other_tokenizer({{"tokenizer", "json-1"}}, *bytes, "bytes"), ConfigError);
 }
 
 TEST(ChangedCorpus, IsTakenByTheCountOfTokensFromAnOlderCheckpoint) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "tests/data/compressed_text.h"
 #include "tests/data/text_folder.h"
 
 namespace colossal::data {
@@ -58,6 +59,82 @@ TEST(SourceFiles, AFolderIsRefusedWithWhatWouldMatch) {
   EXPECT_THAT(refusal({folder / "one"}),
               AllOf(HasSubstr("is a folder"), HasSubstr("'" + (folder / "one/*") + "'"),
                     HasSubstr("'" + (folder / "one/**") + "'")));
+}
+
+FileFormat format_of(const std::string& path, FileFormat otherwise = FileFormat::text) {
+  return find_source_files(std::vector{path}, "data.train", {.otherwise = otherwise})
+      .front()
+      .format;
+}
+
+TEST(SourceFiles, NamesGiveTheFormat) {
+  TextFolder folder;
+  const std::pair<const char*, FileFormat> formats[] = {
+      {"a.txt", FileFormat::text},         {"jsonl", FileFormat::text},
+      {"a.jsonl.txt", FileFormat::text},   {"a.gz", FileFormat::text},
+      {"a.txt.GZ", FileFormat::text},      {"a.jsonl", FileFormat::jsonl},
+      {"a.JSONL", FileFormat::jsonl},      {"a.jsonl.gz", FileFormat::jsonl},
+      {"a.ndjson.ZST", FileFormat::jsonl}, {"a.csv", FileFormat::csv},
+      {"a.tsv.gz", FileFormat::tsv},       {"a.parquet", FileFormat::parquet},
+      {"a.arrow", FileFormat::arrow}};
+  for (const auto& [name, format] : formats) {
+    const std::string path = folder.write(name, as_stored(name, "x"));
+    EXPECT_EQ(format_of(path), format) << name;
+    if (format == FileFormat::text) {
+      EXPECT_EQ(format_of(path, FileFormat::jsonl), FileFormat::jsonl) << name;
+    }
+  }
+  const auto files = find_source_files(std::vector{folder / "*.GZ"}, "data.train");
+  EXPECT_EQ(files.front().compression, Compression::gzip);
+}
+
+TEST(SourceFiles, AJsonFileHasRowsOrIsADocument) {
+  TextFolder folder;
+  const std::pair<std::string, FileFormat> contents[] = {
+      {"[{\"a\": 1}]", FileFormat::json},
+      {"\xef\xbb\xbf [\n {\"a\": 1}]", FileFormat::json},
+      {"{\"a\": 1}\n{\"a\": 2}\n", FileFormat::json},
+      {"{\"text\": \"x\"}", FileFormat::json},
+      {"{\"name\": \"package\"}\n", FileFormat::text},
+      {"{\n \"name\": \"package\"\n}\n", FileFormat::text},
+      {"[1, 2]", FileFormat::text},
+      {"", FileFormat::text}};
+  for (const auto& [content, format] : contents) {
+    for (const std::string name : {"a.json", "a.json.gz", "a.JSON"}) {
+      const std::string path = folder.write(name, as_stored(name, content));
+      EXPECT_EQ(format_of(path), format) << name << ": " << content;
+      EXPECT_EQ(format_of(path, FileFormat::jsonl), FileFormat::json);
+    }
+  }
+}
+
+TEST(SourceFiles, FirstBytesTellWhatIsNoText) {
+  TextFolder folder;
+  using namespace std::string_literals;
+  EXPECT_EQ(format_of(folder.write("table", "PAR1....")), FileFormat::parquet);
+  folder.write("packed.txt", gzipped("x"));
+  EXPECT_EQ(find_source_files(std::vector{folder / "packed.txt"}, "data.train").front().compression,
+            Compression::gzip);
+  const std::pair<std::string, const char*> others[] = {{"PK\3\4....", "zip"},
+                                                        {"\xfd"
+                                                         "7zXZ\0...."s,
+                                                         "xz"},
+                                                        {"BZh91AY&SY....", "bzip2"},
+                                                        {"\xff\xfeh\0i\0"s, "UTF-16"},
+                                                        {"%PDF-1.7", "PDF"}};
+  for (const auto& [content, what] : others) {
+    const std::string path = folder.write("a.txt", content);
+    EXPECT_THAT(refusal({path}), AllOf(HasSubstr(path), HasSubstr(what), HasSubstr("data.invalid"),
+                                       HasSubstr("data.format = \"text\"")));
+    int64_t skipped = 0;
+    EXPECT_TRUE(
+        find_source_files(std::vector{path}, "data.train", {.skip_unreadable = true}, &skipped)
+            .empty());
+    EXPECT_EQ(skipped, 1);
+    EXPECT_EQ(
+        find_source_files(std::vector{path}, "data.train", {.format = FileFormat::text}).size(),
+        1u);
+  }
 }
 
 TEST(SourceFiles, NoPatternsAreRefused) {

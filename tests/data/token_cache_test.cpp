@@ -137,9 +137,16 @@ TEST(CacheKey, DependsOnAllThatTheTokensDependOn) {
   EXPECT_EQ(make_cache_key(files, LetterTokenizer(), {.num_threads = 7, .setting = "validation"}),
             key(files));
   const std::vector<CacheKey> others = {
-      key({{"/a", 1, 10}, {"/c", 2, 20}}),   key({{"/a", 1, 10}, {"/b", 3, 20}}),
-      key({{"/a", 1, 10}, {"/b", 2, 21}}),   key({{"/a", 1, 10}}),
-      key({{"/a 1", 1, 10}, {"/b", 2, 20}}), key(files, 300),
+      key({{"/a", 1, 10}, {"/c", 2, 20}}),
+      key({{"/a", 1, 10}, {"/b", 3, 20}}),
+      key({{"/a", 1, 10}, {"/b", 2, 21}}),
+      key({{"/a", 1, 10}}),
+      // Tools can set the time of the last modification, but not that of the last change.
+      key({{"/a", 1, 10}, {"/b", 2, 20, 30}}),
+      key({{"/a", 1, 10}, {"/b", 2, 20, 0, FileFormat::csv}}),
+      make_cache_key(files, LetterTokenizer(), {.before_document = {1}}),
+      key({{"/a 1", 1, 10}, {"/b", 2, 20}}),
+      key(files, 300),
       key(files, 257, InvalidFiles::skip),
   };
   for (const CacheKey& other : others) EXPECT_FALSE(other == key(files));

@@ -21,11 +21,12 @@ struct Outcome {
 };
 
 Outcome tokenize(const std::vector<std::string>& patterns, const text::Tokenizer& tokenizer,
-                 const TokenizeOptions& options = {.num_threads = 2}) {
+                 const TokenizeOptions& options = {.num_threads = 2},
+                 const FormatOptions& formats = {}) {
   std::vector<std::byte> bytes;
   Outcome outcome;
-  outcome.counts = tokenize_files(find_source_files(patterns, "data.train"), tokenizer, options,
-                                  [&](std::span<const std::byte> part) {
+  outcome.counts = tokenize_files(find_source_files(patterns, "data.train", formats), tokenizer,
+                                  options, [&](std::span<const std::byte> part) {
                                     bytes.insert(bytes.end(), part.begin(), part.end());
                                   });
   const int width = token_width(tokenizer);
@@ -44,7 +45,7 @@ TEST(Tokenize, JoinsFilesByEndOfText) {
   folder.write("b", "");
   folder.write("c", "z");
   const Outcome outcome = tokenize({folder / "*"}, LetterTokenizer());
-  EXPECT_THAT(outcome.tokens, ElementsAre('x', 'y', 256, 256, 'z'));
+  EXPECT_THAT(outcome.tokens, ElementsAre('x', 'y', 256, 'z'));
   EXPECT_EQ(outcome.counts.files, 3);
 }
 
@@ -66,7 +67,7 @@ TEST(Tokenize, ManyFilesComeInOrderAtAnyNumberOfThreads) {
   for (int i = 100; i < 300; ++i) {
     const std::string text(i % 13 * 50, static_cast<char>('a' + i % 26));
     folder.write(std::to_string(i), text);
-    if (i > 100) expected.push_back(256);
+    if (!expected.empty() && !text.empty()) expected.push_back(256);
     expected.insert(expected.end(), text.begin(), text.end());
   }
   for (const int num_threads : {1, 2, 7}) {
@@ -160,8 +161,8 @@ TEST(Tokenize, ALineIsADocument) {
     for (const int num_threads : {1, 3}) {
       const Outcome outcome =
           tokenize({folder / "*"}, LetterTokenizer(257, any_bytes), {.num_threads = num_threads});
-      EXPECT_THAT(outcome.tokens, ElementsAre('x', 'y', 256, 256, 'z', 256, 'x', 'y', 256, 256, 'z',
-                                              256, 'x', 'y', 256, 256, 'z', 256, 'u', 'v'));
+      EXPECT_THAT(outcome.tokens, ElementsAre('x', 'y', 256, 'z', 256, 'x', 'y', 256, 'z', 256, 'x',
+                                              'y', 256, 'z', 256, 'u', 'v'));
       EXPECT_EQ(outcome.counts.files, 5);
       EXPECT_EQ(outcome.counts.documents, 10);
     }
@@ -170,12 +171,37 @@ TEST(Tokenize, ALineIsADocument) {
 
 TEST(Tokenize, TheFieldAndTheFormatAreAsAsked) {
   TextFolder folder;
-  folder.write("a.json", "{\"body\": \"x\"}\n{\"body\": \"y\"}\n");
-  EXPECT_THAT(tokenize({folder / "*"}, LetterTokenizer(),
-                       {.format = FileFormat::jsonl, .text_field = "body"})
+  folder.write("a.txt", "{\"body\": \"x\"}\n{\"body\": \"y\"}\n");
+  EXPECT_THAT(tokenize({folder / "*"}, LetterTokenizer(), {.text_field = "body"},
+                       {.format = FileFormat::jsonl})
                   .tokens,
               ElementsAre('x', 256, 'y'));
   EXPECT_EQ(tokenize({folder / "*"}, LetterTokenizer()).tokens.size(), 28u);
+}
+
+TEST(Tokenize, TokensStandBeforeEachDocumentThatIsNotEmpty) {
+  TextFolder folder;
+  folder.write("a.jsonl", "{\"text\": \"x\"}\n{\"text\": \"\"}\n{\"text\": \"y\"}\n");
+  folder.write("b.txt", "z");
+  folder.write("c.txt", "");
+  for (const bool any_bytes : {false, true}) {
+    EXPECT_THAT(
+        tokenize({folder / "*"}, LetterTokenizer(257, any_bytes), {.before_document = {7}}).tokens,
+        ElementsAre(7, 'x', 256, 7, 'y', 256, 7, 'z'));
+  }
+}
+
+// A border of pieces within a character is no damage.
+TEST(Tokenize, FilesThatAreNotUtf8AreCountedWhereTheirBytesAreTokens) {
+  TextFolder folder;
+  std::string text = "x";
+  while (std::ssize(text) < (33 << 20)) text += "\xc3\xa4";  // borders of pieces after odd bytes
+  folder.write("a", text);
+  folder.write("b", "caf\xe9 cr\xe8me");
+  folder.write("c", text + "\xff" + text);
+  const Outcome outcome = tokenize({folder / "*"}, LetterTokenizer(257, true));
+  EXPECT_EQ(outcome.counts.not_utf8_files, 2);
+  EXPECT_EQ(outcome.counts.not_utf8_file, folder / "b");
 }
 
 // Files of 9 MiB, so that lines cross the borders of pieces.

@@ -9,7 +9,7 @@ import torch
 from tokenizers import ByteLevelBPETokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from harness import COLOSSAL, EndToEndTest
+from harness import COLOSSAL, TINY, EndToEndTest
 
 DOCUMENTS = {"a.txt": "import json\nfor name in names:\n    print('naïve', name, 1234)  # 日本\n" * 3,
              "b.txt": "def f(x):\n    return x + 1\n" * 4}
@@ -49,6 +49,30 @@ class Evaluate(EndToEndTest):
         tokenizer = AutoTokenizer.from_pretrained(self.model)
         first, second = (tokenizer(text, add_special_tokens=False).input_ids for text in DOCUMENTS.values())
         return first + [tokenizer.eos_token_id] + second
+
+    def test_documents_begin_as_transformers_begins_a_text(self):
+        """With a tokenizer that adds a beginning-of-text token, as those of Llama 3 and Gemma do."""
+        path = self.model / "tokenizer.json"
+        definition = json.loads(path.read_text())
+        token, text = {"SpecialToken": {"id": "<|endoftext|>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}
+        definition["post_processor"] = {
+            "type": "TemplateProcessing", "single": [token, text],
+            "pair": [token, text, {"Sequence": {"id": "B", "type_id": 1}}],
+            "special_tokens": {"<|endoftext|>": {"id": "<|endoftext|>", "ids": [0], "tokens": ["<|endoftext|>"]}}}
+        path.write_text(json.dumps(definition))
+        tokenizer = AutoTokenizer.from_pretrained(self.model)
+        first, second = (tokenizer(text).input_ids for text in DOCUMENTS.values())
+        self.assertEqual(first[0], 0)
+        tokens, plain = first + [tokenizer.eos_token_id] + second, self.tokens()
+        flags = ["--sequence-length=7", "--precision.compute=fp32"]
+        for bos, expected in (("auto", tokens), ("true", tokens), ("false", plain)):
+            found = self.evaluate(*flags, f"--data.bos={bos}")
+            self.assertEqual(found["tokens"], len(expected) - 1)
+            self.assertLess(abs(found["loss"] - self.by_transformers(expected, 7, torch.float32)), 1e-5)
+        self.assertRegex(self.run_evaluate(*flags).stderr, r"each document after <\|endoftext\|>")
+        self.use_folder(self.model)
+        log = self.train(*TINY, "--train.steps=1", f"--data.train={self.text}", "--data.sequence_length=8")
+        self.assertIn("each document after", log)
 
     def by_transformers(self, tokens, length, dtype):
         """The mean loss of all tokens but the first, row by row."""

@@ -29,6 +29,17 @@ std::string refusal_of(const std::string& lines, std::optional<Problem> problem 
   return "accepted";
 }
 
+TEST(FindLabels, ReadsNumbersOfTables) {
+  const test::TemporaryDirectory directory;
+  const auto found = [&](const std::string& table) {
+    return find_labels({directory.write("a.csv", table)}, "data.train", "score", std::nullopt,
+                       data::InvalidFiles::error);
+  };
+  EXPECT_EQ(found("text,score\n1,0.5\n2,1.5\n").problem, Problem::regression);
+  EXPECT_EQ(found("text,score\n1,0\n2,1\n").names.size(), 2u);
+  EXPECT_THAT(found("text,score\n1,no\n2,yes\n").names, ElementsAre("no", "yes"));
+}
+
 TEST(FindLabels, KnowsClassesTagsAndNumbersByTheirLook) {
   const Labels words = found_in(R"({"label": "no"}
 {"label": "yes"}

@@ -52,6 +52,50 @@ TEST(Samples, LearnCompletionsOnly) {
   EXPECT_THAT(all.samples[0].rows[0].learned, ElementsAre(1, 1, 1, 1, 1));
 }
 
+// Whatever the format, rows have the same fields; null counts as missing.
+TEST(Samples, AreRowsOfAnyFormat) {
+  const Reading reading;
+  const auto read = [&](const std::string& name, const std::string& content, SampleKind kind) {
+    const SampleOptions options{.setting = "data.train", .kind = kind};
+    return read_samples({reading.directory.write(name, content)}, *reading.tokenizer, options);
+  };
+  const Samples lines = reading.read(R"({"prompt": "ab", "completion": "1", "label": false}
+{"prompt": "c\nd", "completion": "2", "label": true})",
+                                     SampleKind::unpaired);
+  const std::pair<const char*, const char*> contents[] = {
+      {"a.json", R"([{"prompt": "ab", "completion": "1", "label": false, "margin": null},
+ {"prompt": "c\nd", "completion": "2", "label": true}])"},
+      {"a.csv", "prompt,completion,label\nab,1,False\n\"c\nd\",2,true\n"},
+      {"a.tsv", "label\tprompt\tcompletion\n0\tab\t1\n1\t\"c\nd\"\t2\n"},
+      {"lines",
+       "{\"prompt\": \"ab\", \"completion\": \"1\", \"label\": false}\n"
+       "{\"prompt\": \"c\\nd\", \"completion\": \"2\", \"label\": true}\n"}};
+  for (const auto& [name, content] : contents) {
+    EXPECT_EQ(read(name, content, SampleKind::unpaired).samples, lines.samples) << name;
+  }
+  // Alpaca's columns, of which one is empty.
+  const Samples found =
+      read("b.csv", "instruction,input,output\na,,c\n", SampleKind::language_modeling);
+  EXPECT_THAT(found.samples[0].rows[0].tokens, ElementsAre('a', '\n', 'c', kEnd));
+}
+
+TEST(Samples, TheFormatCanBeGiven) {
+  const Reading reading;
+  SampleOptions options{.setting = "data.train", .format = data::FileFormat::csv};
+  const std::string path = reading.directory.write("data.txt", "text\nabc\n");
+  EXPECT_EQ(read_samples({path}, *reading.tokenizer, options).samples.size(), 1u);
+  options.format = data::FileFormat::text;
+  EXPECT_THROW(read_samples({path}, *reading.tokenizer, options), ConfigError);
+}
+
+TEST(Samples, TakeTheTokensBeforeATextThatAreAsked) {
+  const Reading reading;
+  const Samples found = reading.read(R"({"prompt": "a", "completion": "b"})",
+                                     SampleKind::language_modeling, {.before_text = {{7, 8}}});
+  EXPECT_THAT(found.samples[0].rows[0].tokens, ElementsAre(7, 8, 'a', 'b', kEnd));
+  EXPECT_EQ(found.samples[0].rows[0].prompt_tokens, 3);
+}
+
 TEST(Samples, TakeInstructions) {
   const Samples found = Reading().read(R"({"instruction": "a", "input": "b", "output": "c"})",
                                        SampleKind::language_modeling);

@@ -32,13 +32,14 @@ void describe_model(ConfigSchema& schema, models::ModelRequest& model) {
 void describe_data(ConfigSchema& schema, DataConfig& data) {
   schema.add("data.train", &data.train,
              "The files to train on: paths or glob patterns, in which ** matches any number of "
-             "subfolders. Files that end in .gz or .zst are decompressed.",
+             "subfolders. Files may be compressed (.gz, .zst).",
              {.per_rank = true});
   schema.add(
       "data.weights", &data.weights,
       "Mix the entries of data.train in these proportions, one number for each entry. Each entry "
       "is then a separate source: samples are drawn from it in proportion to its weight, and it "
-      "starts again when it has been read through. Empty: all files are one source.",
+      "starts again when it has been read through. 0: leave the entry out. Empty: all files are "
+      "one source.",
       {.minimum = 0});
   schema.add("data.validation", &data.validation,
              "Files to measure the validation loss on, at the end and every train.evaluate_every "
@@ -58,7 +59,7 @@ void describe_data(ConfigSchema& schema, DataConfig& data) {
               .unset = "the model's maximum length, at most 256"});
   schema.add(
       "data.separate_documents", &data.separate_documents,
-      "true: attention stays within a document (a file, or a line of a jsonl file). false: a token "
+      "true: attention stays within a document (a file, or a row of one). false: a token "
       "attends to all tokens before it in its sequence, even if they belong to another document.");
   schema.add(
       "data.objective", &data.objective,
@@ -464,6 +465,23 @@ void describe_train(ConfigSchema& schema, TrainConfig& train) {
   schema.add("train.evaluate_every", &train.evaluate_every,
              "Measure the loss on data.validation every this many steps. 0: only at the end.",
              {.unit = "steps", .minimum = 0, .maximum = kMostSteps});
+  schema.add("train.evaluate_sequences", &train.evaluate_sequences,
+             "Evaluate on the first this many sequences of data.validation only, always the same "
+             "ones. 0: on all.",
+             {.unit = "sequences", .minimum = 0, .maximum = kMostSteps});
+  schema.add("train.early_stopping", &train.early_stopping,
+             "End the run when this many evaluations, one after the other, are not better than the "
+             "best one before, by checkpoint.best_metric. 0: never.",
+             {.unit = "evaluations", .minimum = 0, .maximum = kMostSteps});
+  schema.add("train.early_stopping_threshold", &train.early_stopping_threshold,
+             "With train.early_stopping: by how much an evaluation must be better than the best.",
+             {.minimum = 0});
+  schema.add("train.sample_prompts", &train.sample_prompts,
+             "Prompts that the model completes at each evaluation, greedily; the completions go to "
+             "samples.jsonl and report.html in log.directory.");
+  schema.add("train.sample_tokens", &train.sample_tokens,
+             "With train.sample_prompts: most tokens of a completion.",
+             {.unit = "tokens", .minimum = 1, .maximum = kMostTokens});
 }
 
 void describe_output(ConfigSchema& schema, RunConfig& config) {
@@ -480,18 +498,33 @@ void describe_output(ConfigSchema& schema, RunConfig& config) {
       "(/dev/shm) every this many steps, from which the run resumes after a failure. Takes "
       "the memory of two checkpoints. 0: none.",
       {.unit = "steps", .minimum = 0, .maximum = kMostSteps});
-  schema.add("checkpoint.keep", &config.checkpoint.keep,
-             "Number of complete checkpoints of the run to keep; older ones are deleted. Damaged "
-             "checkpoints do not count and are not deleted.",
-             {.minimum = 1, .maximum = kMostSteps});
+  schema.add(
+      "checkpoint.keep", &config.checkpoint.keep,
+      "Number of complete checkpoints of the run to keep; older ones are deleted, also those "
+      "that other runs start from. Damaged checkpoints do not count and are not deleted. 0: "
+      "keep all.",
+      {.minimum = 0, .maximum = kMostSteps});
+  schema.add("checkpoint.keep_best", &config.checkpoint.keep_best,
+             "Number of checkpoints to keep in addition to the newest: those with the best "
+             "checkpoint.best_metric. With validation_loss, an evaluation that is among the best "
+             "also saves a checkpoint.",
+             {.minimum = 0, .maximum = kMostSteps});
+  schema.add("checkpoint.best_metric", &config.checkpoint.best_metric,
+             "The metric by which checkpoints are compared: a key of metrics.jsonl with a number, "
+             "such as rewards/mean, of the checkpoint's step.");
+  schema.add("checkpoint.best_is", &config.checkpoint.best_is,
+             "Whether the lowest or the highest value of this metric is the best.",
+             {.choices = {"lowest", "highest"}});
   schema.add("checkpoint.resume", &config.checkpoint.resume,
              "Whether to resume from the newest complete checkpoint in checkpoint.directory. auto: "
              "if there is one. never: start a new run, in a directory without checkpoints. must: "
              "resume, or fail if there is no checkpoint.",
              {.choices = {"auto", "never", "must"}});
-  schema.add("log.directory", &config.log.directory,
-             "Write metrics.jsonl and report.html into this folder. Empty: write neither.",
-             {.per_rank = true});
+  schema.add(
+      "log.directory", &config.log.directory,
+      "Write metrics.jsonl, report.html and run.toml, the settings used, into this folder. If "
+      "it has those of another run, a subfolder is used. Empty: write none.",
+      {.per_rank = true});
   schema.add("log.every", &config.log.every,
              "If the output is not a terminal, print a progress line every this many steps.",
              {.unit = "steps",
@@ -501,6 +534,17 @@ void describe_output(ConfigSchema& schema, RunConfig& config) {
               .per_rank = true});
   schema.add("log.tensorboard", &config.log.tensorboard,
              "Also write TensorBoard event files into log.directory.", {.per_rank = true});
+  schema.add("log.mlflow", &config.log.mlflow,
+             "Also write the run into this folder as a file store of MLflow (mlruns). Empty: do "
+             "not.",
+             {.per_rank = true});
+  schema.add("log.wandb", &config.log.wandb,
+             "Also write the run into this folder as Weights & Biases does offline; `wandb sync` "
+             "sends it. Empty: do not.",
+             {.per_rank = true});
+  schema.add("log.project", &config.log.project,
+             "The name of MLflow's experiment and of Weights & Biases' project.",
+             {.per_rank = true});
   schema.add("log.report", &config.log.report,
              "Also write report.html, with charts: from time to time and at the end.",
              {.per_rank = true});
@@ -515,20 +559,26 @@ void describe_output(ConfigSchema& schema, RunConfig& config) {
 }  // namespace
 
 void describe_text(ConfigSchema& schema, DataConfig& data) {
-  schema.add("data.format", &data.format,
-             "How a file contains documents. text: the file is one document. jsonl: each line is a "
-             "JSON object with one document. auto: jsonl for names that end in .jsonl, .jsonl.gz "
-             "or .jsonl.zst, else text.");
+  schema.add(
+      "data.format", &data.format,
+      "How a file contains documents. text: the file is one document. All others: each row "
+      "has one: a line with a JSON object (jsonl), an object of a list or of several (json), "
+      "a row of a table (csv, tsv, parquet, arrow). auto: by the name, in any case: .jsonl, "
+      ".ndjson, .json, .csv, .tsv, .parquet, .arrow, compressed or not; else text.");
   schema.add("data.text_field", &data.text_field,
-             "With jsonl files: the field of each line's object that contains the document.");
+             "With files that have rows: the field, or column, that contains the document.");
+  schema.add("data.bos", &data.bos,
+             "Whether a beginning-of-text token stands before each document, as before a text that "
+             "`transformers` tokenizes. auto: if the tokenizer's post-processor adds one.",
+             {.unset = "auto"});
   schema.add("data.cache", &data.cache,
              "Cache the tokens of files in this folder, so that later runs need not tokenize them "
              "again. Empty: keep tokens in memory only.",
              {.per_rank = true});
   schema.add("data.invalid", &data.invalid,
-             "What to do with a file that is not valid UTF-8 if the tokenizer needs UTF-8, and "
-             "with a line of a jsonl file that contains no document. error: stop. skip: leave it "
-             "out and count it.");
+             "What to do with a file that cannot be read as text, such as an archive or, if the "
+             "tokenizer needs UTF-8, a file that is not UTF-8, and with a row that contains no "
+             "document. error: stop. skip: leave it out and count it.");
 }
 
 void describe(ConfigSchema& schema, RunConfig& config) {

@@ -31,7 +31,10 @@ struct DataConfig {
   std::vector<double> weights;
   std::vector<std::string> validation;  // files of the validation loss; empty: no evaluation
   data::FileFormat format = data::FileFormat::by_name;
-  std::string text_field = "text";         // of a jsonl file: the field that holds the document
+  std::string text_field = "text";  // of a row: the field that holds the document
+  // Whether a beginning-of-text token stands before each document; unset: as the tokenizer's
+  // post-processor says.
+  std::optional<bool> bos;
   std::optional<std::string> tokenizer;    // unset: the model's own if it has one, else "bytes"
   std::optional<int64_t> sequence_length;  // unset: the model's number of positions, at most 256
   // "causal": predict the next token; "masked": predict masked tokens, each of which is masked with
@@ -149,7 +152,16 @@ struct TrainConfig {
   // Threads per rank; unset: the host's cores divided by Machine::local_ranks, at least 1 and at
   // most Machine::max_threads.
   std::optional<int64_t> threads;
-  int64_t evaluate_every = 0;  // steps between evaluations; 0: only at the end
+  int64_t evaluate_every = 0;      // steps between evaluations; 0: only at the end
+  int64_t evaluate_sequences = 0;  // most sequences of an evaluation; 0: all of data.validation
+  // Ends the run after this many evaluations, one after the other, that are not better than the
+  // best by more than early_stopping_threshold; 0: never. CheckpointConfig has the metric.
+  int64_t early_stopping = 0;
+  double early_stopping_threshold = 0;
+  // Prompts that are completed at each evaluation, to show what the model writes, and the most
+  // tokens of a completion.
+  std::vector<std::string> sample_prompts;
+  int64_t sample_tokens = 64;
 };
 
 struct CheckpointConfig {
@@ -157,7 +169,12 @@ struct CheckpointConfig {
   int64_t every = 0;      // steps between checkpoints; 0: only at the end
   // Elastic runs: steps between checkpoints in the memory of the host; 0: none
   int64_t memory_every = 0;
-  int64_t keep = 2;  // number of checkpoints to keep; older checkpoints are removed
+  int64_t keep = 2;  // number of checkpoints to keep; older ones are removed; 0: all are kept
+  // Number of checkpoints to keep in addition, those with the best value of best_metric: the
+  // "lowest" or the "highest" (best_is).
+  int64_t keep_best = 0;
+  std::string best_metric = "validation_loss";
+  std::string best_is = "lowest";
   // "auto": resume if there is a checkpoint; "never": start a new run; "must": resume, and fail if
   // there is no checkpoint.
   std::string resume = "auto";
@@ -171,6 +188,9 @@ struct LogConfig {
   bool tensorboard = false;      // whether to write TensorBoard events
   bool report = true;            // whether to write report.html
   int64_t profile = 0;           // number of steps to profile; 0: none
+  // Folders of an MLflow file store and of Weights & Biases' offline runs; empty: none.
+  std::string mlflow, wandb;
+  std::string project = "colossal";  // MLflow's experiment, W&B's project
 };
 
 struct RunConfig {
@@ -192,7 +212,7 @@ struct RunConfig {
 // `schema` writes the values to `config`, which must outlive `schema`.
 void describe(ConfigSchema& schema, RunConfig& config);
 
-// Likewise adds the keys data.format, data.text_field, data.cache and data.invalid only, for
+// Likewise adds the keys data.format, text_field, bos, cache and invalid only, for
 // commands that read files as text but do not train.
 void describe_text(ConfigSchema& schema, DataConfig& data);
 

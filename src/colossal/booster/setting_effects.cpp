@@ -100,9 +100,11 @@ void refuse_other_weights(const DataConfig& data) {
            "give one weight for each entry of data.train, or leave data.weights out");
   }
   for (double weight : data.weights) {
-    if (weight > 0 && std::isfinite(weight)) continue;
-    refuse(setting, "a weight must be a number above 0",
-           "to leave an entry out, remove it from data.train");
+    if (weight >= 0 && std::isfinite(weight)) continue;
+    refuse(setting, "a weight must be a number from 0", "give the share of each entry");
+  }
+  if (std::ranges::count(data.weights, 0) == std::ssize(data.weights)) {
+    refuse(setting, "all weights are 0, so nothing would be read", "give one above 0");
   }
 }
 
@@ -133,13 +135,30 @@ void refuse_other_objective(const Job& job) {
       "leave data.objective out, or use another model");
 }
 
-// Returns whether a corpus file may hold lines, some of which may be rejected.
-bool may_hold_lines(const DataConfig& data) {
-  const auto says_so = [](const std::string& pattern) {
-    return pattern.find("jsonl") != std::string::npos;
-  };
-  if (data.format != data::FileFormat::by_name) return data.format == data::FileFormat::jsonl;
-  return std::ranges::any_of(data.train, says_so) || std::ranges::any_of(data.validation, says_so);
+// Of checkpoint.keep_best and train.early_stopping.
+void refuse_nothing_to_compare(const RunConfig& config) {
+  const CheckpointConfig& checkpoint = config.checkpoint;
+  const bool keeps = checkpoint.keep_best > 0;
+  if (!keeps && config.train.early_stopping == 0) return;
+  const std::string setting =
+      keeps ? fmt::format("checkpoint.keep_best = {}", checkpoint.keep_best)
+            : fmt::format("train.early_stopping = {}", config.train.early_stopping);
+  if (keeps && checkpoint.directory.empty()) {
+    refuse(setting, "checkpoint.directory is empty, so nothing is saved",
+           "set checkpoint.directory");
+  }
+  if (checkpoint.best_metric == "validation_loss") {
+    if (config.data.validation.empty() || config.train.evaluate_every == 0) {
+      refuse(setting, "checkpoint.best_metric is \"validation_loss\", which only evaluations give",
+             "set data.validation and train.evaluate_every, or another checkpoint.best_metric");
+    }
+  } else if (checkpoint.every == 0) {
+    refuse(setting,
+           fmt::format("checkpoint.best_metric = \"{}\" is compared at the steps of "
+                       "checkpoint.every, which is 0",
+                       checkpoint.best_metric),
+           "set checkpoint.every");
+  }
 }
 
 void refuse_for_encoder_decoder(const Job& job) {
@@ -163,11 +182,17 @@ void refuse_impossible_settings(const Job& job) {
   refuse_without_checkpoint_directory(job.config.checkpoint);
   refuse_too_few_steps(job.config);
   const int64_t every = job.config.train.evaluate_every;
-  if (every > 0 && job.config.data.validation.empty()) {
+  const bool samples = !job.config.train.sample_prompts.empty();
+  if (every > 0 && job.config.data.validation.empty() && !samples) {
     refuse(fmt::format("train.evaluate_every = {}", every),
            "there is nothing to evaluate on, as data.validation is empty",
-           "set data.validation, or leave train.evaluate_every out");
+           "set data.validation or train.sample_prompts, or leave train.evaluate_every out");
   }
+  if (samples && (!job.model.facts.is_decoder() || job.model.facts.scores > 0)) {
+    refuse("train.sample_prompts", "the model does not write texts: it is no decoder with a head",
+           "leave train.sample_prompts out");
+  }
+  refuse_nothing_to_compare(job.config);
 }
 
 std::vector<std::string> settings_without_effect(const Job& job) {
@@ -210,8 +235,9 @@ std::vector<std::string> settings_without_effect(const Job& job) {
          fmt::format("scheduler.minimum_ratio = {}", config.scheduler.minimum_ratio),
          "scheduler.name is \"constant\"");
   add_if(config.data.invalid == data::InvalidFiles::skip && job.tokenizer == "bytes" &&
-             !may_hold_lines(config.data),
-         "data.invalid = \"skip\"", "data.tokenizer is \"bytes\", which accepts any file");
+             config.data.format == data::FileFormat::text,
+         "data.invalid = \"skip\"",
+         "data.tokenizer is \"bytes\", which accepts any file with data.format = \"text\"");
   add_if(job.model.facts.is_decoder() && given("data.mask_probability"),
          fmt::format("data.mask_probability = {}", config.data.mask_probability),
          "the model is a decoder, which predicts the next token");

@@ -14,6 +14,13 @@ data::TokenDataset open_dataset(const std::vector<std::string>& files, const std
                                 const text::Tokenizer& tokenizer, const Job& job,
                                 const std::function<void()>& tokenizing) {
   data::CorpusOptions options = corpus_options(job.config.data);
+  if (job.model.facts.is_decoder()) {
+    options.before_document = beginning_of_documents(tokenizer, job.config.data.bos);
+  } else if (job.config.data.bos.value_or(false)) {
+    throw ConfigError(
+        "data.bos = true: only decoders read a stream of documents, each after such a token; leave "
+        "data.bos out");
+  }
   options.setting = setting;
   options.memory_limit = job.memory_budget;
   options.num_threads = job.threads;
@@ -35,11 +42,18 @@ data::Mixture open_mixture(const text::Tokenizer& tokenizer, const Job& job,
                          seed);
   }
   std::vector<data::TokenDataset> sources;
-  for (const std::string& files : config.train) {
+  std::vector<double> weights;
+  for (size_t i = 0; i < config.train.size(); ++i) {
+    const std::string& files = config.train[i];
+    if (config.weights[i] == 0) {
+      log::info("data.train \"{}\": left out, as its weight is 0", files);
+      continue;
+    }
+    weights.push_back(config.weights[i]);
     sources.push_back(
         open_dataset({files}, fmt::format("data.train \"{}\"", files), tokenizer, job, tokenizing));
   }
-  return data::Mixture(std::move(sources), config.weights, seed);
+  return data::Mixture(std::move(sources), std::move(weights), seed);
 }
 
 // Logs how often the run will have read each source of a mixture at its end.
@@ -49,9 +63,9 @@ void log_shares(const data::Mixture& mixture, const Job& job) {
                      static_cast<double>(job.config.train.global_batch);
   for (size_t i = 0; i < mixture.sources().size(); ++i) {
     const auto samples = static_cast<double>(mixture.sources()[i].num_samples());
-    log::info("data.train \"{}\": {:.1f}% of all sequences, read {:.2f} times in {} steps",
-              job.config.data.train[i], 100 * mixture.share(i), mixture.share(i) * drawn / samples,
-              format_count(job.config.train.steps));
+    log::info("{}: {:.1f}% of all sequences, read {:.2f} times in {} steps",
+              mixture.sources()[i].corpus().setting(), 100 * mixture.share(i),
+              mixture.share(i) * drawn / samples, format_count(job.config.train.steps));
   }
 }
 
@@ -79,14 +93,11 @@ std::span<const data::TokenDataset> as_sources(const std::optional<data::TokenDa
   return {dataset ? &*dataset : nullptr, dataset ? size_t{1} : size_t{0}};
 }
 
-// Fields of a checkpoint's state, and their keys in run.toml.
-constexpr std::pair<const char*, const char*> kStateKeys[] = {
-    {"sequence_length", "data.sequence_length"},
-    {"separate_documents", "data.separate_documents"},
-    {"global_batch", "train.global_batch"},
-    {"weights", "data.weights"},
-    {"mask_probability", "data.mask_probability"},
-    {"seed", "data.seed"}};
+// Returns what a log says about the tokens before each document.
+std::string describe_beginning(const text::Tokenizer& tokenizer, std::span<const int32_t> tokens) {
+  if (tokens.empty()) return "";
+  return fmt::format(", each document after {}", tokenizer.decode(tokens));
+}
 
 }  // namespace
 
@@ -99,21 +110,43 @@ data::CorpusOptions corpus_options(const DataConfig& config) {
   return options;
 }
 
+std::vector<int32_t> beginning_of_documents(const text::Tokenizer& tokenizer,
+                                            const std::optional<bool>& bos) {
+  if (bos == false) return {};
+  std::vector<int32_t> tokens = tokenizer.beginning_of_text();
+  if (!tokens.empty() || !bos) return tokens;
+  if (const auto token = tokenizer.bos_token()) return {*token};
+  throw ConfigError(
+      "data.bos = true: the tokenizer has no beginning-of-text token: its post-processor adds "
+      "none, "
+      "and its tokenizer_config.json names no \"bos_token\"; leave data.bos out");
+}
+
 data::Corpus open_corpus(const std::vector<std::string>& files, const text::Tokenizer& tokenizer,
                          const data::CorpusOptions& options) {
   data::Corpus corpus = data::Corpus::open(files, tokenizer, options);
   const std::string& setting = options.setting;
   if (corpus.num_skipped_files() > 0) {
-    log::warn("{}: skipped {}, not UTF-8", setting, counted(corpus.num_skipped_files(), "file"));
+    log::warn("{}: skipped {} that are no text in UTF-8", setting,
+              counted(corpus.num_skipped_files(), "file"));
+  }
+  if (const int64_t files = corpus.num_not_utf8_files(); files > 0) {
+    log::warn(
+        "{}: {} {} not UTF-8{}; the tokenizer takes their bytes as they are: convert them, or "
+        "leave them out if they are no text",
+        setting, format_count(files), files == 1 ? "file is" : "files are",
+        corpus.not_utf8_file().empty() ? ""
+                                       : fmt::format(", such as '{}'", corpus.not_utf8_file()));
   }
   if (corpus.num_skipped_lines() > 0) {
     log::warn("{}: skipped {} without a document", setting,
-              counted(corpus.num_skipped_lines(), "line"));
+              counted(corpus.num_skipped_lines(), "row"));
   }
   const bool has_lines = corpus.num_documents() != corpus.num_files();
-  log::info("{}: {} of {}{}{}", setting, counted(corpus.num_tokens(), "token"),
+  log::info("{}: {} of {}{}{}{}", setting, counted(corpus.num_tokens(), "token"),
             counted(corpus.num_files(), "file"),
             has_lines ? ", " + counted(corpus.num_documents(), "document") : "",
+            describe_beginning(tokenizer, options.before_document),
             corpus.from_cache() ? ", from the cache" : "");
   return corpus;
 }
@@ -122,15 +155,23 @@ std::string describe_changed_corpus(const nlohmann::json& saved, const nlohmann:
   const auto differs = [&](const char* field) {
     return saved.contains(field) && saved[field] != here[field];
   };
-  if (differs("tokenizer")) {
-    return "the tokenizer has changed since this checkpoint: the same text has other tokens now";
-  }
   if (!differs("tokens") && !differs("contents")) return "";
   const int64_t then = saved.at("tokens"), now = here.at("tokens");
   return fmt::format(
       "the corpus has changed since this checkpoint ({} tokens then, {} now{}); the order of "
       "samples will differ",
       format_count(then), format_count(now), then == now ? " with other contents" : "");
+}
+
+void refuse_other_tokenizer(const nlohmann::json& saved, const text::Tokenizer& tokenizer,
+                            const std::string& name) {
+  if (saved.value("tokenizer", tokenizer.fingerprint()) == tokenizer.fingerprint()) return;
+  throw ConfigError(fmt::format(
+      "data.tokenizer: the run was begun with another tokenizer than \"{}\", and the model's "
+      "weights "
+      "are for its tokens; use the tokenizer in the folder of the checkpoint, or start another run "
+      "from the checkpoint's weights, with model.path and another checkpoint.directory",
+      name));
 }
 
 void check_vocabulary(const Job& job, const text::Tokenizer& tokenizer) {
@@ -226,29 +267,17 @@ data::ChangeBatch TrainingData::masking() const {
 nlohmann::json TrainingData::state() const {
   nlohmann::json state{{"tokens", num_tokens_of(train_->sources())},
                        {"contents", contents_of(train_->sources())},
-                       {"tokenizer", tokenizer_->fingerprint()},
-                       {"sequence_length", job_.sequence_length},
-                       {"separate_documents", job_.config.data.separate_documents},
-                       {"global_batch", job_.config.train.global_batch},
-                       {"weights", job_.config.data.weights},
-                       {"seed", job_.config.data.seed}};
-  if (masks_) state["mask_probability"] = masks_->probability;
+                       {"tokenizer", tokenizer_->fingerprint()}};
   if (validation_) state["validation_contents"] = validation_->corpus().fingerprint();
   return state;
 }
 
 void TrainingData::check_resumed(const nlohmann::json& saved) const {
+  refuse_other_tokenizer(saved, *tokenizer_, job_.tokenizer);
   if (context_.rank() != 0) return;  // all ranks have the same state
   const nlohmann::json here = state();
   const std::string changed = describe_changed_corpus(saved, here);
   if (!changed.empty()) log::warn("{}", changed);
-  for (const auto& [field, key] : kStateKeys) {
-    if (!saved.contains(field) || saved[field] == here[field]) continue;
-    log::warn(
-        "{} was {} until this checkpoint, and is {} now: the samples will differ from those of an "
-        "uninterrupted run",
-        key, saved[field].dump(), here[field].dump());
-  }
   const char* const validation = "validation_contents";
   if (saved.contains(validation) && here.contains(validation) &&
       saved[validation] != here[validation]) {

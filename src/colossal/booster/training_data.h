@@ -32,6 +32,14 @@ std::unique_ptr<text::Tokenizer> open_tokenizer(const Job& job,
 // Returns how the samples of a step are divided into micro-batches, for this rank's replica.
 data::BatchShape batch_shape(const Job& job, const ParallelContext& context);
 
+// Returns the tokens that data.bos puts before each document of a corpus. With nullopt ("auto")
+// they are those that the tokenizer's post-processor adds before a text, so that a document has the
+// tokens that `transformers` gives it, apart from the end of text between documents. A sequence
+// that begins within a document has none. Throws ConfigError if `bos` is true and the tokenizer has
+// no such token.
+std::vector<int32_t> beginning_of_documents(const text::Tokenizer& tokenizer,
+                                            const std::optional<bool>& bos);
+
 // Converts the keys of [data] for reading text files (format, text_field, cache, invalid) to
 // options for open_corpus(). The other options have their defaults.
 data::CorpusOptions corpus_options(const DataConfig& config);
@@ -40,10 +48,15 @@ data::CorpusOptions corpus_options(const DataConfig& config);
 data::Corpus open_corpus(const std::vector<std::string>& files, const text::Tokenizer& tokenizer,
                          const data::CorpusOptions& options);
 
-// Compares the tokenizer and the training corpus in two results of TrainingData::state(). saved:
-// the result in a checkpoint; here: the result of this run. Returns a sentence that describes the
-// difference. Returns "" if they are equal, or if `saved` lacks the fields to compare.
+// Compares the training corpus in two results of TrainingData::state(). saved: the result in a
+// checkpoint; here: the result of this run. Returns a sentence that describes the difference.
+// Returns "" if they are equal, or if `saved` lacks the fields to compare.
 std::string describe_changed_corpus(const nlohmann::json& saved, const nlohmann::json& here);
+
+// Throws ConfigError if the state of a task in a checkpoint, `saved`, is of another tokenizer: the
+// model's weights are for the tokens of that one. name: of this run's tokenizer, for the message.
+void refuse_other_tokenizer(const nlohmann::json& saved, const text::Tokenizer& tokenizer,
+                            const std::string& name);
 
 // The task of predicting the next token of a text, for encoders its masked tokens and, for
 // encoder-decoders, a text of which spans are missing. TrainingTask documents the overridden
@@ -66,8 +79,7 @@ class TrainingData final : public TrainingTask {
   int64_t num_validation_steps() const override;
   HeadLoss loss() const override;
 
-  // Returns fingerprints of the corpora and the tokenizer, the sequence length, and the settings
-  // that determine the order of samples.
+  // Returns fingerprints of the corpora and the tokenizer.
   nlohmann::json state() const override;
   void check_resumed(const nlohmann::json& state) const override;
 

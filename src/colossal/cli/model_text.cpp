@@ -30,6 +30,7 @@ data::Corpus open_model_text(const std::vector<std::string>& patterns, const std
   }
   data::CorpusOptions options = corpus_options(config);
   options.setting = "--data";
+  if (facts.is_decoder()) options.before_document = beginning_of_documents(*opened, config.bos);
   options.num_threads = static_cast<int>(threads.value_or(machine::available_cores()));
   return open_corpus(patterns, *opened, options);
 }

@@ -86,17 +86,20 @@ std::unique_ptr<Decompressor> make_decompressor(Compression compression) {
 
 }  // namespace
 
-CompressedFile::CompressedFile(const SourceFile& file, Compression compression)
-    : file_(io::File::open_for_reading(file.path)),
-      size_(file_.size()),
-      decompressor_(make_decompressor(compression)) {
-  if (size_ == file.size) return;
+void require_size(const io::File& opened, const SourceFile& file) {
+  if (opened.size() == file.size) return;
   throw IoError(fmt::format("'{}' is {} bytes long, {} were expected: it has changed", file.path,
-                            size_, file.size));
+                            opened.size(), file.size));
+}
+
+CompressedFile::CompressedFile(const SourceFile& file)
+    : file_(io::File::open_for_reading(file.path)),
+      size_(file.size),
+      decompressor_(make_decompressor(file.compression)) {
+  require_size(file_, file);
 }
 
 CompressedFile::~CompressedFile() = default;
-CompressedFile::CompressedFile(CompressedFile&&) noexcept = default;
 
 void CompressedFile::refill() {
   buffer_.resize(std::min(kInputBytes, size_ - position_));
@@ -105,11 +108,21 @@ void CompressedFile::refill() {
   input_ = buffer_;
 }
 
+bool CompressedFile::skip_zeros() {
+  for (;;) {
+    const auto other = std::ranges::find_if(input_, [](std::byte b) { return b != std::byte{0}; });
+    input_ = input_.subspan(static_cast<size_t>(other - input_.begin()));
+    if (!input_.empty()) return false;
+    if (position_ == size_) return true;
+    refill();
+  }
+}
+
 size_t CompressedFile::read(std::span<char> out) {
   const size_t wanted = out.size();
   while (!out.empty()) {
     if (input_.empty() && position_ < size_) refill();
-    if (input_.empty() && decompressor_->at_end_of_stream()) break;
+    if (decompressor_->at_end_of_stream() && skip_zeros()) break;
     const size_t room = out.size(), given = input_.size();
     try {
       decompressor_->step(input_, out);

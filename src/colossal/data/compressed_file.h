@@ -1,4 +1,4 @@
-// Reads a gzip or zstd file of a corpus sequentially, decompressing it. Used by text_pieces.h.
+// Reads a gzip or zstd file of a corpus sequentially, decompressing it.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "colossal/data/file_format.h"
+#include "colossal/data/byte_stream.h"
 #include "colossal/data/source_files.h"
 #include "colossal/io/file.h"
 
@@ -16,25 +16,23 @@ namespace colossal::data {
 class Decompressor;
 
 // A file opened for reading. A file may consist of several compressed streams, one after the other;
-// their contents are concatenated, as gunzip and zstd do. Not thread-safe.
-class CompressedFile {
+// their contents are concatenated, as gunzip and zstd do. Zero bytes after a stream, with which
+// tapes and block devices fill their last block, are ignored.
+class CompressedFile : public ByteStream {
  public:
-  // Opens the file. compression: gzip or zstd. Throws IoError if the file cannot be opened, or if
-  // its size differs from file.size because it has changed.
-  CompressedFile(const SourceFile& file, Compression compression);
-  ~CompressedFile();
-  CompressedFile(CompressedFile&&) noexcept;
+  // Opens the file. file.compression: gzip or zstd. Throws IoError if the file cannot be opened, or
+  // if its size differs from file.size because it has changed.
+  explicit CompressedFile(const SourceFile& file);
+  ~CompressedFile() override;
 
-  // Writes the next decompressed bytes to `out` and returns their number, which is less than
-  // out.size() only at the end of the content. Throws IoError, which names the file, if the file is
-  // not in the format `compression`, is damaged or is truncated.
-  size_t read(std::span<char> out);
-
-  // Returns the number of compressed bytes read from the file so far.
-  int64_t bytes_read() const { return position_; }
+  // read() throws IoError if the file is not in the format file.compression, is damaged or is
+  // truncated.
+  size_t read(std::span<char> out) override;
+  int64_t bytes_read() const override { return position_; }
 
  private:
-  void refill();  // reads the next compressed bytes into buffer_
+  void refill();      // reads the next compressed bytes into buffer_
+  bool skip_zeros();  // between streams; returns whether the file ends there
 
   io::File file_;
   int64_t size_;          // of the file, in bytes
@@ -43,5 +41,8 @@ class CompressedFile {
   std::span<const std::byte> input_;  // the part of buffer_ not yet decompressed
   std::unique_ptr<Decompressor> decompressor_;
 };
+
+// Throws IoError if the opened file does not have file.size bytes.
+void require_size(const io::File& opened, const SourceFile& file);
 
 }  // namespace colossal::data

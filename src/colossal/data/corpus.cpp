@@ -60,7 +60,7 @@ void raise_empty(const StoredTokens& tokens, const CorpusOptions& options) {
   };
   std::string found = count_of(counts.files, "empty file");
   if (counts.skipped_files > 0) {
-    found += fmt::format(", {} skipped because they are not UTF-8", counts.skipped_files);
+    found += fmt::format(", {} skipped because they are no text in UTF-8", counts.skipped_files);
   }
   if (counts.skipped_lines > 0) {
     found += fmt::format(", {} skipped", count_of(counts.skipped_lines, "line"));
@@ -75,14 +75,19 @@ Corpus::Corpus(StoredTokens tokens, bool from_cache, std::string setting)
 
 Corpus Corpus::open(std::span<const std::string> globs, const text::Tokenizer& tokenizer,
                     const CorpusOptions& options) {
-  const std::vector<SourceFile> files = find_source_files(globs, options.setting);
+  int64_t unreadable = 0;
+  const FormatOptions formats{.format = options.format,
+                              .text_field = options.text_field,
+                              .skip_unreadable = options.invalid == InvalidFiles::skip};
+  const std::vector<SourceFile> files =
+      find_source_files(globs, options.setting, formats, &unreadable);
+  CorpusOptions reading = options;
+  reading.rows.column = options.text_field;
   Opened opened = options.cache.empty()
-                      ? Opened{tokenize_to_memory(files, tokenizer, options), false}
-                      : open_cached(files, tokenizer, options);
-  // Separators between empty documents do not count as text.
-  const TokenCounts& counts = opened.tokens.counts;
-  if (counts.tokens <= std::max<int64_t>(counts.documents - 1, 0))
-    raise_empty(opened.tokens, options);
+                      ? Opened{tokenize_to_memory(files, tokenizer, reading), false}
+                      : open_cached(files, tokenizer, reading);
+  opened.tokens.counts.skipped_files += unreadable;
+  if (opened.tokens.counts.tokens == 0) raise_empty(opened.tokens, options);
   return Corpus(std::move(opened.tokens), opened.from_cache, options.setting);
 }
 

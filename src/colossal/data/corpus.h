@@ -15,6 +15,7 @@
 namespace colossal::data {
 
 struct CorpusOptions : TokenizeOptions {
+  FileFormat format = FileFormat::by_name;  // of all files; by_name: of each file by itself
   // Folder of token caches (token_cache.h); empty: the tokens are held in memory.
   std::filesystem::path cache;
   // Maximum bytes of tokens held in memory; 0: no limit. Has no effect with a cache folder.
@@ -43,11 +44,15 @@ class Corpus {
   static Corpus from_tokens(std::span<const int32_t> tokens);
 
   // Tokens include the end-of-text tokens between documents; files do not include skipped files.
-  // With InvalidFiles::skip (TokenizeOptions::invalid), files that are not UTF-8 and jsonl lines
-  // without a document are skipped; otherwise none are.
+  // With InvalidFiles::skip (TokenizeOptions::invalid), files that are not texts and rows without a
+  // document are skipped; otherwise none are.
   int64_t num_tokens() const { return tokens_.counts.tokens; }
   int64_t num_files() const { return tokens_.counts.files; }
   int64_t num_documents() const { return tokens_.counts.documents; }
+  // Number of text files that are not UTF-8 and were tokenized all the same. not_utf8_file(): the
+  // name of the first of them; empty if from_cache() is true.
+  int64_t num_not_utf8_files() const { return tokens_.counts.not_utf8_files; }
+  const std::string& not_utf8_file() const { return tokens_.counts.not_utf8_file; }
   int64_t num_skipped_lines() const { return tokens_.counts.skipped_lines; }
   int64_t num_skipped_files() const { return tokens_.counts.skipped_files; }
   // Whether the tokens come from an existing cache, so that open() did not tokenize.

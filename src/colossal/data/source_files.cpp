@@ -2,13 +2,17 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <set>
 #include <system_error>
 
 #include "colossal/base/error.h"
+#include "colossal/base/log.h"
+#include "colossal/data/byte_stream.h"
 #include "colossal/data/glob.h"
+#include "colossal/io/file.h"
 
 namespace colossal::data {
 namespace fs = std::filesystem;
@@ -36,19 +40,72 @@ namespace {
                                 setting, pattern, nearest.string()));
 }
 
+int64_t nanoseconds(const timespec& time) {
+  return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+}
+
 SourceFile describe(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) {
     throw IoError(
         fmt::format("cannot read '{}': {}", path, std::generic_category().message(errno)));
   }
-  return {path, status.st_size, status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec};
+  return {.path = path,
+          .size = status.st_size,
+          .modified_time_ns = nanoseconds(status.st_mtim),
+          .changed_time_ns = nanoseconds(status.st_ctim),
+          .compression = compression_of(path)};
+}
+
+// Returns the first bytes of a file, at most `most`.
+std::string read_beginning(const SourceFile& file, int64_t most) {
+  std::string bytes(static_cast<size_t>(std::min(file.size, most)), '\0');
+  if (bytes.empty()) return bytes;
+  io::File::open_for_reading(file.path).read_at(std::as_writable_bytes(std::span(bytes)), 0);
+  return bytes;
+}
+
+// Returns the first bytes of the text of a file.
+std::string read_beginning_of_text(const SourceFile& file, int64_t most) {
+  std::string text(static_cast<size_t>(most), '\0');
+  text.resize(open_bytes(file)->read(text));
+  return text;
+}
+
+// Sets the format of a file, whose compression is that of its name. Returns false if the file
+// cannot be read.
+bool determine_format(SourceFile& file, const std::string& setting, const FormatOptions& options) {
+  constexpr int64_t kMagicBytes = 32, kJsonBytes = int64_t{1} << 20;
+  file.format = format_of_name(file.path);
+  if (file.format == FileFormat::json && options.otherwise == FileFormat::text) {
+    file.format = format_of_json(read_beginning_of_text(file, kJsonBytes), options.text_field);
+  }
+  if (file.format != FileFormat::by_name || file.compression != Compression::none) {
+    if (file.format == FileFormat::by_name) file.format = options.otherwise;
+    return true;
+  }
+  file.format = options.otherwise;
+  const std::optional<Recognized> found = recognize(read_beginning(file, kMagicBytes));
+  if (!found) return true;
+  if (found->format) file.format = *found->format;
+  if (found->compression) file.compression = *found->compression;
+  if (found->format || found->compression) {
+    log::info("{}: '{}' is {}, and is read as such", setting, file.path, found->what);
+    return true;
+  }
+  if (options.skip_unreadable) return false;
+  throw ConfigError(fmt::format(
+      "{}: '{}' is {}, which cannot be read as text: convert or unpack it to text in UTF-8, leave "
+      "it out, or set data.invalid = \"skip\" to skip such files; data.format = \"text\" takes the "
+      "bytes of all files as they are",
+      setting, file.path, found->what));
 }
 
 }  // namespace
 
 std::vector<SourceFile> find_source_files(std::span<const std::string> patterns,
-                                          const std::string& setting) {
+                                          const std::string& setting, const FormatOptions& options,
+                                          int64_t* skipped) {
   if (patterns.empty()) {
     throw ConfigError(fmt::format(
         R"({} is empty: give the files of the corpus, such as ["text/**/*.txt"])", setting));
@@ -63,7 +120,15 @@ std::vector<SourceFile> find_source_files(std::span<const std::string> patterns,
   }
   std::vector<SourceFile> files;
   files.reserve(paths.size());
-  for (const std::string& path : paths) files.push_back(describe(path));
+  for (const std::string& path : paths) {
+    SourceFile file = describe(path);
+    file.format = options.format;
+    if (options.format == FileFormat::by_name && !determine_format(file, setting, options)) {
+      if (skipped) ++*skipped;
+      continue;
+    }
+    files.push_back(std::move(file));
+  }
   return files;
 }
 

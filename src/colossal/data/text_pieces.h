@@ -11,15 +11,15 @@
 #include <string>
 #include <string_view>
 
-#include "colossal/data/compressed_file.h"
+#include "colossal/data/byte_stream.h"
 #include "colossal/data/tokenize.h"
 #include "colossal/io/mapped_file.h"
 
 namespace colossal::data {
 
 // Maximum number of bytes, after decompression, of a file that must be tokenized as a whole, and of
-// a line of a compressed jsonl file. The limit bounds memory, because each thread holds a whole
-// text and its tokens.
+// a row of a file that is not plain jsonl. The limit bounds memory, because each thread holds a
+// whole text and its tokens.
 inline constexpr int64_t kLargestWholeText = int64_t{1} << 30;
 
 // A part of a file, or a whole file.
@@ -27,20 +27,20 @@ struct TextPiece {
   int64_t file = 0;         // index of the file in PieceReader's `files`
   bool begins_file = true;  // whether the piece is the first of its file
   // A range of bytes [begin, end) of the file on disk. In an uncompressed jsonl file, the piece
-  // consists of the lines that begin in this range. In any other uncompressed file, it is the range
-  // itself, which may begin or end within a character. In a compressed file, the range has the
-  // compressed bytes that were read for the piece, and serves only to show progress.
+  // consists of the lines that begin in this range. In an uncompressed text, it is the range
+  // itself, which may begin or end within a character. In any other file, the range has the bytes
+  // that were read for the piece, and serves only to show progress.
   int64_t begin = 0;
   int64_t end = 0;
-  // `content` and `lines_before` are set only if the file is compressed and is split into pieces.
-  // Otherwise PieceText reads the text from the file.
-  std::optional<std::string> content = {};  // the decompressed text; of a jsonl file: whole lines
-  int64_t lines_before = 0;                 // number of line feeds before the piece in the file
+  // `content` and `lines_before` are set only if the file is split into pieces and is compressed or
+  // has rows of another format than jsonl. Otherwise PieceText reads the text from the file.
+  std::optional<std::string> content = {};  // the decompressed text; of rows: whole JSON lines
+  int64_t lines_before = 0;                 // number of lines before the piece in the file
 };
 
-// Returns the pieces of all files, one after the other. A file is split into pieces if it is a
-// jsonl file (holds_lines(), file_format.h), or if the tokenizer can encode a text in pieces;
-// otherwise the whole file is one piece. Not thread-safe.
+// Returns the pieces of all files, one after the other. A file is split into pieces if it has rows
+// (holds_rows(), file_format.h), or if the tokenizer can encode a text in pieces; otherwise the
+// whole file is one piece. Rows of all formats become JSON lines (row_stream.h). Not thread-safe.
 class PieceReader {
  public:
   // is_concatenative: Tokenizer::is_concatenative(), i.e. whether a text can be encoded in pieces.
@@ -49,24 +49,24 @@ class PieceReader {
   PieceReader(std::span<const SourceFile> files, bool is_concatenative,
               const TokenizeOptions& options);
 
-  // Returns the next piece; nullopt after the last piece. Reads only compressed files that it
-  // splits. For these, throws ConfigError if a line of a jsonl file is longer than
-  // kLargestWholeText, and IoError if the file cannot be read or is damaged.
+  // Returns the next piece; nullopt after the last piece. Reads only the files of which it sets
+  // TextPiece::content. For these, throws ConfigError if a row is longer than kLargestWholeText,
+  // and what open_rows() throws.
   std::optional<TextPiece> next();
 
  private:
-  // The state of a compressed file that is being split into pieces.
+  // The state of a file of which pieces have `content`.
   struct Stream {
-    CompressedFile file;
-    std::string rest = {};     // of a jsonl file: decompressed bytes after the last whole line
+    std::unique_ptr<ByteStream> bytes;
+    std::string rest = {};     // of a file with rows: bytes after the last whole line
     int64_t lines_before = 0;  // number of line feeds in all pieces so far
     bool begins = true;        // no piece has been returned yet
     bool ended = false;        // the last piece has been returned
   };
   // Whether the file is split into pieces; otherwise it is one piece.
   bool is_cut(const SourceFile& file) const;
-  // Return the next piece of a file: next_of_stream() of a compressed file that is split into
-  // pieces (nullopt after its last piece), next_of_plain() of any other file.
+  // Return the next piece of a file: next_of_stream() with `content` (nullopt after its last
+  // piece), next_of_plain() without.
   TextPiece next_of_plain(const SourceFile& file);
   std::optional<TextPiece> next_of_stream(const SourceFile& file);
   std::string read_stream(const SourceFile& file);  // returns the text of the next piece
@@ -91,8 +91,8 @@ class PieceText {
   // for_each_line().)
   std::string_view text() const { return text_; }
 
-  // For jsonl files: calls on_line(line, number) for each line of the piece, in order. line:
-  // without the line feed. number(): returns the number of the line in the file, from 1. It counts
+  // For files with rows: calls on_line(line, number) for each line of the piece, in order. line:
+  // without the line feed. number(): returns the number of the line or row, from 1. It counts
   // the line feeds before the line, so call it only for messages.
   template <typename OnLine>  // void(std::string_view line, const auto& number)
   void for_each_line(const OnLine& on_line) const {

@@ -1,5 +1,6 @@
 #include "colossal/data/token_cache.h"
 
+#include <fmt/ranges.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -24,7 +25,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the cache is read as it lies on disk");
 
 constexpr std::array<char, 8> kMagic = {'C', 'O', 'L', 'T', 'O', 'K', 'E', 'N'};
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr int64_t kBufferBytes = int64_t{1} << 20;
 // Bytes whose checksum is computed before their pages are released.
 constexpr size_t kVerifiedAtOnce = size_t{16} << 20;
@@ -42,7 +43,8 @@ struct Header {
   uint64_t content_checksum = 0;
   int64_t documents = 0;
   int64_t skipped_lines = 0;
-  std::array<uint64_t, 5> reserved = {};
+  int64_t not_utf8_files = 0;
+  std::array<uint64_t, 4> reserved = {};
   uint64_t header_checksum = 0;  // checksum of all fields before it
 
   uint64_t checksum() const { return XXH3_64bits(this, offsetof(Header, header_checksum)); }
@@ -100,12 +102,14 @@ fs::path make_folder_of(fs::path path) {
 
 CacheKey make_cache_key(std::span<const SourceFile> files, const text::Tokenizer& tokenizer,
                         const TokenizeOptions& options) {
-  std::string facts = fmt::format("{}\n{}\n{}\n{} {}\n", tokenizer.fingerprint(),
-                                  token_width(tokenizer), options.invalid == InvalidFiles::skip,
-                                  options.text_field.size(), options.text_field);
+  std::string facts =
+      fmt::format("{}\n{}\n{}\n{} {}\n{}\n", tokenizer.fingerprint(), token_width(tokenizer),
+                  options.invalid == InvalidFiles::skip, options.text_field.size(),
+                  options.text_field, fmt::join(options.before_document, " "));
   for (const SourceFile& file : files) {
-    facts += fmt::format("{} {} {} {} {}\n", file.path.size(), file.path, file.size,
-                         file.modified_time_ns, holds_lines(file.path, options.format));
+    facts += fmt::format("{} {} {} {} {} {} {}\n", file.path.size(), file.path, file.size,
+                         file.modified_time_ns, file.changed_time_ns, static_cast<int>(file.format),
+                         static_cast<int>(file.compression));
   }
   const XXH128_hash_t hash = XXH3_128bits(facts.data(), facts.size());
   return {hash.high64, hash.low64};
@@ -144,7 +148,8 @@ std::optional<StoredTokens> read_token_cache(const fs::path& path, const CacheKe
                        .files = header.files,
                        .documents = header.documents,
                        .skipped_files = header.skipped_files,
-                       .skipped_lines = header.skipped_lines},
+                       .skipped_lines = header.skipped_lines,
+                       .not_utf8_files = header.not_utf8_files},
                       header.content_checksum};
 }
 
@@ -182,7 +187,8 @@ void TokenCacheWriter::finish(const TokenCounts& counts) {
                 .skipped_files = counts.skipped_files,
                 .content_checksum = XXH3_64bits_digest(checksum_.get()),
                 .documents = counts.documents,
-                .skipped_lines = counts.skipped_lines};
+                .skipped_lines = counts.skipped_lines,
+                .not_utf8_files = counts.not_utf8_files};
   header.header_checksum = header.checksum();
   partial_.write_at(std::as_bytes(std::span(&header, 1)), 0);
   partial_.sync();

@@ -31,8 +31,9 @@ struct CacheKey {
   bool operator==(const CacheKey&) const = default;
 };
 
-// Returns the key of a corpus: a hash of the tokenizer's fingerprint, of the path, size and
-// modification time of each file, and of the options that affect which text is read.
+// Returns the key of a corpus: a hash of the tokenizer's fingerprint, of the path, size, format and
+// times of each file, and of the options that affect which text is read. Besides the modification
+// time, which tools such as rsync set, the time of the last change counts (SourceFile).
 CacheKey make_cache_key(std::span<const SourceFile> files, const text::Tokenizer& tokenizer,
                         const TokenizeOptions& options);
 

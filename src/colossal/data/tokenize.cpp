@@ -8,6 +8,7 @@
 #include "colossal/data/json_line.h"
 #include "colossal/data/parallel_in_order.h"
 #include "colossal/data/text_pieces.h"
+#include "colossal/text/utf8.h"
 
 namespace colossal::data {
 namespace {
@@ -16,6 +17,7 @@ struct EncodedPiece {
   std::vector<std::byte> tokens;
   int64_t documents = 0;  // number of documents that begin in the piece
   bool skipped = false;   // whether the file is skipped
+  bool is_utf8 = true;
   int64_t skipped_lines = 0;
 };
 
@@ -37,6 +39,19 @@ std::vector<std::byte> pack(std::span<const int32_t> tokens, const text::Tokeniz
   return packed;
 }
 
+// Whether a piece of a text is UTF-8, apart from characters that its borders cut.
+bool is_utf8(std::string_view piece) {
+  constexpr size_t kMostCut = 3;
+  size_t cut = 0;
+  while (cut < std::min(kMostCut, piece.size()) &&
+         (static_cast<unsigned char>(piece[cut]) & 0xc0) == 0x80) {
+    ++cut;
+  }
+  piece.remove_prefix(cut);
+  const std::string_view rest = piece.substr(text::valid_utf8_length(piece));
+  return rest.empty() || text::read_utf8_prefix(rest).kind == text::Utf8Prefix::Kind::incomplete;
+}
+
 // Turns pieces of files into tokens; called from several threads.
 class PieceEncoder {
  public:
@@ -45,16 +60,19 @@ class PieceEncoder {
 
   EncodedPiece encode(const TextPiece& piece, const SourceFile& file) const {
     const PieceText text(piece, file, options_);
-    return holds_lines(file.path, options_.format) ? encode_lines(text, file)
-                                                   : encode_text(text.text(), piece, file);
+    return holds_rows(file.format) ? encode_lines(text, file)
+                                   : encode_text(text.text(), piece, file);
   }
 
  private:
   EncodedPiece encode_text(std::string_view text, const TextPiece& piece,
                            const SourceFile& file) const {
     try {
-      return {.tokens = pack(tokenizer_.encode(text), tokenizer_),
-              .documents = piece.begins_file ? 1 : 0};
+      std::vector<int32_t> tokens = tokenizer_.encode(text);
+      if (piece.begins_file) begin_document(tokens);
+      return {.tokens = pack(tokens, tokenizer_),
+              .documents = piece.begins_file ? 1 : 0,
+              .is_utf8 = !tokenizer_.is_concatenative() || is_utf8(text)};
     } catch (const text::InvalidText& invalid) {
       if (options_.invalid == InvalidFiles::skip) return {.skipped = true};
       throw ConfigError(fmt::format(
@@ -71,8 +89,10 @@ class PieceEncoder {
       if (is_blank(line)) return;
       try {
         const std::string document = read_text_field(line, options_.text_field);
-        if (encoded.documents++ > 0) tokens.push_back(tokenizer_.end_of_text());
-        const std::vector<int32_t> of_document = tokenizer_.encode(document);
+        ++encoded.documents;
+        std::vector<int32_t> of_document = tokenizer_.encode(document);
+        begin_document(of_document);
+        if (!tokens.empty() && !of_document.empty()) tokens.push_back(tokenizer_.end_of_text());
         tokens.insert(tokens.end(), of_document.begin(), of_document.end());
       } catch (const InvalidLine& invalid) {
         if (options_.invalid == InvalidFiles::error) raise_invalid(invalid, file, number());
@@ -83,11 +103,16 @@ class PieceEncoder {
     return encoded;
   }
 
+  void begin_document(std::vector<int32_t>& tokens) const {
+    const std::vector<int32_t>& before = options_.before_document;
+    if (!tokens.empty()) tokens.insert(tokens.begin(), before.begin(), before.end());
+  }
+
   [[noreturn]] void raise_invalid(const InvalidLine& invalid, const SourceFile& file,
                                   int64_t line) const {
     throw ConfigError(
-        fmt::format("{}: line {} of '{}' {}, or set data.invalid = \"skip\" to skip such lines",
-                    options_.setting, line, file.path, invalid.what()));
+        fmt::format("{}: {} {} of '{}' {}, or set data.invalid = \"skip\" to skip such lines",
+                    options_.setting, row_name(file.format), line, file.path, invalid.what()));
   }
 
   const text::Tokenizer& tokenizer_;
@@ -111,6 +136,7 @@ TokenCounts tokenize_files(std::span<const SourceFile> files, const text::Tokeni
   for (const SourceFile& file : files) progress.bytes_total += file.size;
 
   TokenCounts counts;
+  int64_t last_not_utf8 = -1;  // index of a file
   const auto emit = [&](std::span<const std::byte> packed) {
     sink(packed);
     counts.tokens += std::ssize(packed) / token_width(tokenizer);
@@ -119,11 +145,15 @@ TokenCounts tokenize_files(std::span<const SourceFile> files, const text::Tokeni
       [&] { return reader.next(); }, std::max(options.num_threads, 1),
       [&](const TextPiece& piece) { return encoder.encode(piece, files[piece.file]); },
       [&](const TextPiece& piece, const EncodedPiece& encoded) {
-        if (encoded.documents > 0 && counts.documents > 0) emit(separator);
+        if (encoded.documents > 0 && counts.tokens > 0 && !encoded.tokens.empty()) emit(separator);
         emit(encoded.tokens);
         counts.documents += encoded.documents;
         counts.skipped_lines += encoded.skipped_lines;
         if (piece.begins_file) ++(encoded.skipped ? counts.skipped_files : counts.files);
+        if (!encoded.is_utf8 && last_not_utf8 != piece.file) {
+          if (counts.not_utf8_files++ == 0) counts.not_utf8_file = files[piece.file].path;
+          last_not_utf8 = piece.file;
+        }
         progress.bytes_done += piece.end - piece.begin;
         if (options.progress) options.progress(progress);
       });

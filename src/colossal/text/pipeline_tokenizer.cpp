@@ -97,6 +97,7 @@ PipelineTokenizer::PipelineTokenizer(Source source)
       pair_(source.definition.pair),
       end_of_text_(find_end_of_text(source)),
       mask_token_(find_mask_token(source)),
+      bos_token_(find_bos_token(source)),
       fingerprint_(make_fingerprint(source)),
       files_(std::move(source.files)) {
   if (find_file(files_, kTokenizerConfigFile)) return;
@@ -158,6 +159,11 @@ std::optional<int32_t> PipelineTokenizer::find_mask_token(const Source& source) 
     if (const auto token = find_token(source, content)) return token;
   }
   return std::nullopt;
+}
+
+std::optional<int32_t> PipelineTokenizer::find_bos_token(const Source& source) {
+  if (!source.config.beginning) return std::nullopt;
+  return find_token(source, *source.config.beginning);
 }
 
 std::string PipelineTokenizer::make_fingerprint(const Source& source) const {

@@ -51,6 +51,8 @@ class PipelineTokenizer : public Tokenizer {
   std::vector<SpecialToken> special_tokens() const override;
   int32_t vocabulary_size() const override { return decoder_.vocabulary_size(); }
   int32_t end_of_text() const override { return end_of_text_; }
+  std::vector<int32_t> beginning_of_text() const override { return before_text_; }
+  std::optional<int32_t> bos_token() const override { return bos_token_; }
   std::optional<int32_t> mask_token() const override { return mask_token_; }
   std::string fingerprint() const override { return fingerprint_; }
   TokenizerFiles files() const override { return files_; }
@@ -87,6 +89,7 @@ class PipelineTokenizer : public Tokenizer {
   std::optional<int32_t> end_of_text_from_config(const Source& source) const;
   int32_t find_end_of_text(const Source& source) const;
   static std::optional<int32_t> find_mask_token(const Source& source);
+  static std::optional<int32_t> find_bos_token(const Source& source);
   std::string make_fingerprint(const Source& source) const;
   // Decodes tokens. first: whether they are the beginning of a text, where some tokenizers drop a
   // leading space.
@@ -119,7 +122,7 @@ class PipelineTokenizer : public Tokenizer {
   std::vector<int32_t> before_text_, after_text_;  // special tokens that encode_prompt() adds
   std::vector<PairPart> pair_;                     // TokenizerDefinition::pair
   int32_t end_of_text_;
-  std::optional<int32_t> mask_token_;
+  std::optional<int32_t> mask_token_, bos_token_;
   std::string fingerprint_;
   TokenizerFiles files_;
 

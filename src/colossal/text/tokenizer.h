@@ -75,6 +75,11 @@ class Tokenizer {
 
   virtual int32_t vocabulary_size() const = 0;  // largest token id + 1
   virtual int32_t end_of_text() const = 0;      // id of the token that separates documents
+  // Returns the special tokens that encode_prompt() adds before a text, e.g. a beginning-of-text
+  // token.
+  virtual std::vector<int32_t> beginning_of_text() const { return {}; }
+  // Returns the token that the tokenizer's files name "bos_token"; nullopt if there is none.
+  virtual std::optional<int32_t> bos_token() const { return std::nullopt; }
   // Returns the token that replaces masked tokens, in the training of encoders; nullopt if there is
   // none.
   virtual std::optional<int32_t> mask_token() const { return std::nullopt; }

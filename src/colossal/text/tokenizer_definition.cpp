@@ -217,6 +217,7 @@ TokenizerConfig read_tokenizer_config(std::string_view text, const std::string& 
   };
   config.end_of_text = read_token("eos_token");
   config.mask = read_token("mask_token");
+  config.beginning = read_token("bos_token");
   config.split_special_tokens = root["split_special_tokens"].boolean(false);
   return config;
 }

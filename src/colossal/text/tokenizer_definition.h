@@ -181,6 +181,7 @@ TokenizerDefinition read_tokenizer_definition(std::string_view json, const std::
 struct TokenizerConfig {
   std::optional<std::string> end_of_text;  // the text "eos_token"
   std::optional<std::string> mask;         // likewise for "mask_token"
+  std::optional<std::string> beginning;    // likewise for "bos_token"
   // Encode special tokens that occur in a text like any other text.
   bool split_special_tokens = false;
 };

@@ -104,16 +104,19 @@ class LabelCollector {
 
 Labels find_labels(const std::vector<std::string>& patterns, const std::string& setting,
                    const std::string& field, std::optional<Problem> problem,
-                   data::InvalidFiles invalid) {
+                   data::InvalidFiles invalid, data::FileFormat format) {
   LabelCollector collector(problem);
-  for_each_json_line(patterns, setting, invalid, [&](const json& line) {
-    const auto label = line.find(field);
-    if (label == line.end() || label->is_null()) {
-      throw InvalidLine(
-          fmt::format("there is no \"{}\" in it, which data.label_field names", field));
-    }
-    collector.add(*label);
-  });
+  for_each_json_line(
+      patterns, setting, invalid,
+      [&](const json& line) {
+        const auto label = line.find(field);
+        if (label == line.end() || label->is_null()) {
+          throw InvalidLine(
+              fmt::format("there is no \"{}\" in it, which data.label_field names", field));
+        }
+        collector.add(*label);
+      },
+      field, format);
   return collector.labels();
 }
 

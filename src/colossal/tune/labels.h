@@ -23,10 +23,10 @@ using models::Problem;
 //   a number with a decimal point, or any number if `problem` is regression: regression
 // problem: nullopt: follows from the first line. setting: configuration key that names the files.
 // Throws ConfigError that names file and line for a label of another kind than the first.
-// With data::InvalidFiles::skip, such a line is skipped.
+// With data::InvalidFiles::skip, such a line is skipped. format: data.format.
 Labels find_labels(const std::vector<std::string>& patterns, const std::string& setting,
                    const std::string& field, std::optional<Problem> problem,
-                   data::InvalidFiles invalid);
+                   data::InvalidFiles invalid, data::FileFormat format = data::FileFormat::by_name);
 
 // Returns what a model is trained to give to a text with this label: for single_label, the index of
 // its class; for multi_label, 0 or 1 for each of the names; for regression, a number for each

@@ -71,7 +71,7 @@ bool has_pairs(Method method) {
 // Returns the number of samples: lines or, with packing, rows, for which the lines must be
 // tokenized.
 int64_t count_samples(const Tuning& tuning, const RunConfig& run) {
-  if (!tuning.config.packing) return count_lines(run.data.train, "data.train");
+  if (!tuning.config.packing) return count_lines(run.data.train, "data.train", run.data.format);
   const auto tokenizer = make_tokenizer(tuning, resolve_tokenizer(run));
   const Samples found = read_samples(run.data.train, *tokenizer, sample_options(tuning, run));
   return std::ssize(pack_samples(found.samples, *run.data.sequence_length, *tuning.config.packing));
@@ -90,8 +90,8 @@ void resolve_labels(const Tuning& tuning, const models::ModelSpecification& mode
     run.model.labels = own.names;
     return;
   }
-  const Labels found =
-      find_labels(run.data.train, "data.train", tuning.config.label_field, asked, run.data.invalid);
+  const Labels found = find_labels(run.data.train, "data.train", tuning.config.label_field, asked,
+                                   run.data.invalid, run.data.format);
   if (found.names.size() < 2 && found.problem == Problem::single_label) {
     throw ConfigError(fmt::format(
         "data.train: all lines have the same label ({}), so there is nothing to tell apart",

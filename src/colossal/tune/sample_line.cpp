@@ -96,7 +96,11 @@ class LineReader {
   }
 
  private:
-  bool has(const char* field) const { return line_.contains(field); }
+  // Rows of tables have null where a column does not apply.
+  bool has(const char* field) const {
+    const auto found = line_.find(field);
+    return found != line_.end() && !found->is_null();
+  }
 
   const ordered_json& value(const char* field) const {
     const auto found = line_.find(field);
@@ -219,7 +223,7 @@ class LineReader {
     SampleTexts texts = is_chat(field) ? whole_chat(messages(field))
                                        : SampleTexts{.prompt = "", .wholes = {{filled(field)}}};
     const char* const pair = options_.pair_field.c_str();
-    if (has(pair) && !line_[pair].is_null()) {
+    if (has(pair)) {
       if (texts.is_chat) {
         throw InvalidLine(
             fmt::format("it has messages and \"{}\"; a second text can follow only "

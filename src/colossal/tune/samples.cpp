@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string_view>
 
 #include "colossal/base/counted.h"
@@ -169,8 +170,12 @@ class SampleMaker {
   // Adds no special tokens to a chat: its template has written them.
   std::vector<int32_t> tokens_of(const std::string& text, std::span<const size_t> breaks,
                                  const SampleTexts& texts) const {
-    return texts.is_chat ? tokenizer_.encode_with_breaks(text, breaks)
-                         : tokenizer_.encode_prompt(text);
+    if (texts.is_chat) return tokenizer_.encode_with_breaks(text, breaks);
+    std::vector<int32_t> tokens = tokenizer_.encode_prompt(text);
+    if (!options_.before_text) return tokens;
+    tokens.erase(tokens.begin(), tokens.begin() + std::ssize(tokenizer_.beginning_of_text()));
+    tokens.insert(tokens.begin(), options_.before_text->begin(), options_.before_text->end());
+    return tokens;
   }
 
   void finish(const SampleTexts& texts, const SampleTexts::Whole& whole, int64_t prompt_tokens,
@@ -276,13 +281,25 @@ std::string fingerprint_of(const std::vector<Sample>& samples) {
 
 using Place = std::function<std::string()>;  // FILE:LINE
 
-// Calls visit() with each line of the files that is not blank, in order. Returns the number of
-// files.
+// The columns of csv files that are not texts.
+const std::set<std::string> kTypedColumns{"label", "margin",        "messages",
+                                          "tools", "conversations", "chat_template_kwargs"};
+
+// Calls visit() with each row of the files that is not blank, as a JSON line, in order.
+// label_field: a column that may have numbers. Returns the number of files.
 int64_t for_each_line(const std::vector<std::string>& patterns, const std::string& setting,
+                      const std::string& label_field, data::FileFormat format,
                       const std::function<void(std::string_view, const Place&)>& visit) {
-  const std::vector<data::SourceFile> files = data::find_source_files(patterns, setting);
+  if (format == data::FileFormat::text) {
+    throw ConfigError(fmt::format(
+        "data.format = \"text\": the samples of {} are rows; use \"auto\" or a format with rows",
+        setting));
+  }
+  const std::vector<data::SourceFile> files = data::find_source_files(
+      patterns, setting, {.format = format, .otherwise = data::FileFormat::jsonl});
   data::TokenizeOptions reading;
-  reading.format = data::FileFormat::jsonl;
+  reading.rows.typed_columns = kTypedColumns;
+  reading.rows.typed_columns.insert(label_field);
   reading.setting = setting;
   data::PieceReader pieces(files, /*is_concatenative=*/true, reading);
   while (const std::optional<data::TextPiece> piece = pieces.next()) {
@@ -326,9 +343,10 @@ Samples read_samples(const std::vector<std::string>& patterns, const text::Token
       ++found.skipped;
     }
   };
-  const int64_t files = for_each_line(patterns, options.setting, read);
+  const int64_t files =
+      for_each_line(patterns, options.setting, options.label_field, options.format, read);
   if (found.samples.empty()) {
-    throw ConfigError(fmt::format("{}: no samples in {}; expected are lines of {}",
+    throw ConfigError(fmt::format("{}: no samples in {}; expected are rows of {}",
                                   options.setting, counted(files, "file"),
                                   expected_fields(options.kind)));
   }
@@ -338,23 +356,27 @@ Samples read_samples(const std::vector<std::string>& patterns, const text::Token
 
 void for_each_json_line(const std::vector<std::string>& patterns, const std::string& setting,
                         data::InvalidFiles invalid,
-                        const std::function<void(const nlohmann::json&)>& visit) {
-  for_each_line(patterns, setting, [&](std::string_view line, const Place& place) {
-    try {
-      const nlohmann::json json = io::parse_json(line, "the line");
-      if (!json.is_object()) throw InvalidLine("it is not a JSON object");
-      visit(json);
-    } catch (const std::exception& error) {
-      if (invalid == data::InvalidFiles::skip) return;
-      throw ConfigError(fmt::format("{}: {}: {}; data.invalid = \"skip\" skips such lines", setting,
-                                    place(), error.what()));
-    }
-  });
+                        const std::function<void(const nlohmann::json&)>& visit,
+                        const std::string& label_field, data::FileFormat format) {
+  for_each_line(
+      patterns, setting, label_field, format, [&](std::string_view line, const Place& place) {
+        try {
+          const nlohmann::json json = io::parse_json(line, "the line");
+          if (!json.is_object()) throw InvalidLine("it is not a JSON object");
+          visit(json);
+        } catch (const std::exception& error) {
+          if (invalid == data::InvalidFiles::skip) return;
+          throw ConfigError(fmt::format("{}: {}: {}; data.invalid = \"skip\" skips such lines",
+                                        setting, place(), error.what()));
+        }
+      });
 }
 
-int64_t count_lines(const std::vector<std::string>& patterns, const std::string& setting) {
+int64_t count_lines(const std::vector<std::string>& patterns, const std::string& setting,
+                    data::FileFormat format) {
   int64_t lines = 0;
-  for_each_line(patterns, setting, [&](std::string_view, const Place&) { ++lines; });
+  for_each_line(patterns, setting, "label", format,
+                [&](std::string_view, const Place&) { ++lines; });
   return lines;
 }
 

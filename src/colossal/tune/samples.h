@@ -74,6 +74,9 @@ struct SampleOptions {
   // Renders messages; null: lines with messages are invalid.
   std::shared_ptr<const text::ChatTemplate> chat_template = {};
   data::InvalidFiles invalid = data::InvalidFiles::error;  // what to do with invalid lines
+  data::FileFormat format = data::FileFormat::by_name;     // data.format; not text
+  // The tokens before a text that no chat template rendered; nullopt: as encode_prompt() has them.
+  std::optional<std::vector<int32_t>> before_text = {};
   std::function<void()> progress = [] {};  // called for each non-blank line; not null; may throw
 };
 
@@ -86,14 +89,15 @@ struct Samples {
   int64_t chats = 0;        // number of lines that a chat template rendered
 };
 
-// Reads all non-blank lines of the jsonl files (also .gz and .zst) that match the patterns, file by
-// file in the order of their paths. If a text does not end with the end-of-text token, this token
-// is appended to its row. Nothing is appended to a prompt without a completion
-// (SampleKind::prompt), nor to a text that a chat template rendered, nor with SampleKind::labeled,
-// whose rows are text::Tokenizer::encode_texts(). A row that is then longer than
-// options.max_length is truncated. A completion begins at the first token at which the tokens of
-// the whole text differ from the tokens of the prompt alone; for preferences, at the smaller of the
-// indices for chosen and rejected.
+// Reads all rows of the files that match the patterns, file by file in the order of their paths. A
+// file can have any format with rows (data/row_stream.h); with a name that says nothing, it has
+// JSON lines, of which blank ones are skipped. "Line" below means a row as a JSON object. If a text
+// does not end with the end-of-text token, this token is appended to its row. Nothing is appended
+// to a prompt without a completion (SampleKind::prompt), nor to a text that a chat template
+// rendered, nor with SampleKind::labeled, whose rows are text::Tokenizer::encode_texts(). A row
+// that is then longer than options.max_length is truncated. A completion begins at the first token
+// at which the tokens of the whole text differ from the tokens of the prompt alone; for
+// preferences, at the smaller of the indices for chosen and rejected.
 //
 // An invalid line, also one that is not JSON, is counted in Samples::skipped if options.invalid is
 // `skip`; else throws ConfigError, which names file and line. Throws ConfigError if a pattern
@@ -101,17 +105,20 @@ struct Samples {
 Samples read_samples(const std::vector<std::string>& patterns, const text::Tokenizer& tokenizer,
                      const SampleOptions& options);
 
-// Calls visit() with each line of the jsonl files that is not blank, in the order of
-// read_samples(). A line that is not JSON, or for which visit() throws, is skipped or refused as in
-// read_samples().
+// Calls visit() with each row of the files, as read_samples() reads them. A row that is not JSON,
+// or for which visit() throws, is skipped or refused as in read_samples(). label_field: of a csv
+// file, the column that may have numbers.
 void for_each_json_line(const std::vector<std::string>& patterns, const std::string& setting,
                         data::InvalidFiles invalid,
-                        const std::function<void(const nlohmann::json&)>& visit);
+                        const std::function<void(const nlohmann::json&)>& visit,
+                        const std::string& label_field = "label",
+                        data::FileFormat format = data::FileFormat::by_name);
 
-// Returns the number of non-blank lines of the jsonl files that match the patterns. setting:
-// configuration key that names the files, for messages. Throws ConfigError if a pattern matches no
-// file, and IoError if a file cannot be read.
-int64_t count_lines(const std::vector<std::string>& patterns, const std::string& setting);
+// Returns the number of rows of the files that match the patterns. setting: configuration key that
+// names the files, for messages. Throws ConfigError if a pattern matches no file, and IoError if a
+// file cannot be read.
+int64_t count_lines(const std::vector<std::string>& patterns, const std::string& setting,
+                    data::FileFormat format = data::FileFormat::by_name);
 
 // Packs samples that have one row each into fewer rows of at most max_length tokens, and returns
 // one sample per packed row. Packing::bfd truncates longer samples; bfd_split and wrapped divide

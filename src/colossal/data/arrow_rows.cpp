@@ -1,0 +1,80 @@
+#include "colossal/data/arrow_rows.h"
+
+#include <dlfcn.h>
+
+#include <filesystem>
+
+#include "colossal/base/error.h"
+#include "colossal/data/arrow_module.h"
+#include "colossal/data/converted_stream.h"
+
+namespace colossal::data {
+namespace {
+
+// Returns the path of the module, in the folder of the library or program with this function.
+std::filesystem::path module_path() {
+  Dl_info here{};
+  ::dladdr(reinterpret_cast<const void*>(&module_path), &here);
+  return std::filesystem::absolute(here.dli_fname ? here.dli_fname : "").parent_path() /
+         "libcolossal_arrow.so";
+}
+
+// Loads the module; it stays loaded.
+OpenTable* load_module(const std::string& path) {
+  const std::filesystem::path module = module_path();
+  void* const handle = ::dlopen(module.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    const char* const reason = ::dlerror();
+    throw ConfigError(fmt::format(
+        "'{}': reading Parquet and Arrow files needs the library Apache Arrow, which this build "
+        "lacks: run tools/setup, which installs it, and then tools/build, or convert the file to "
+        "jsonl ({})",
+        path, reason));
+  }
+  return reinterpret_cast<OpenTable*>(::dlsym(handle, kOpenTable));
+}
+
+class ArrowRows : public ConvertedStream {
+ public:
+  ArrowRows(const SourceFile& file, const RowOptions& options) : path_(file.path) {
+    static OpenTable* const open_table = load_module(path_);
+    checked([&] {
+      table_.reset(
+          open_table(path_.c_str(), file.format == FileFormat::parquet, options.column.c_str()));
+      return true;
+    });
+  }
+
+  int64_t bytes_read() const override { return table_->bytes_read(); }
+
+ private:
+  bool convert(std::string& lines) override {
+    return checked([&] { return table_->read(lines); });
+  }
+
+  template <class Read>
+  bool checked(const Read& read) const {
+    try {
+      return read();
+    } catch (const std::runtime_error& error) {
+      throw IoError(fmt::format("cannot read '{}': {}", path_, error.what()));
+    }
+  }
+
+  std::string path_;
+  std::unique_ptr<TableReader> table_;
+};
+
+}  // namespace
+
+std::unique_ptr<ByteStream> arrow_as_lines(const SourceFile& file, const RowOptions& options) {
+  if (file.compression != Compression::none) {
+    throw ConfigError(
+        fmt::format("'{}' is compressed as a whole; Parquet and Arrow files are compressed "
+                    "within: decompress it first",
+                    file.path));
+  }
+  return std::make_unique<ArrowRows>(file, options);
+}
+
+}  // namespace colossal::data

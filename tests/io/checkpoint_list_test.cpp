@@ -88,17 +88,24 @@ bool all_count(const Checkpoint&) {
 TEST_F(CheckpointListTest, PruneKeepsTheNewest) {
   for (const int64_t step : {1, 2, 3, 10, 20}) make(checkpoint_name(step));
   make("other");
-  prune(folder_.path(), 9, all_count);
+  prune(folder_.path(), 9, {}, all_count);
   EXPECT_EQ(steps().size(), 5U);
-  prune(folder_.path(), 2, all_count);
+  prune(folder_.path(), 2, {}, all_count);
   EXPECT_THAT(steps(), ElementsAre(10, 20));
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 3);
-  EXPECT_THROW(prune(folder_.path(), 0, all_count), InternalError);
+  EXPECT_THROW(prune(folder_.path(), 0, {}, all_count), InternalError);
+}
+
+TEST_F(CheckpointListTest, PruneKeepsGivenStepsBesides) {
+  for (const int64_t step : {1, 2, 3, 10, 20}) make(checkpoint_name(step));
+  const std::vector<fs::path> removed = prune(folder_.path(), 2, {2, 7, 20}, all_count);
+  EXPECT_THAT(steps(), ElementsAre(2, 10, 20));
+  EXPECT_THAT(removed, ElementsAre(folder_ / "step-000001", folder_ / "step-000003"));
 }
 
 TEST_F(CheckpointListTest, WhatDoesNotCountForPruningStays) {
   for (const int64_t step : {1, 2, 3, 10, 20, 30}) make(checkpoint_name(step));
-  prune(folder_.path(), 2,
+  prune(folder_.path(), 2, {},
         [](const Checkpoint& checkpoint) { return checkpoint.step != 1 && checkpoint.step != 30; });
   EXPECT_THAT(steps(), ElementsAre(1, 10, 20, 30));
 }

@@ -46,7 +46,7 @@ int main(int count, char** arguments) {
   try {
     colossal::io::remove_stale_temporaries(folder);
     save(folder / colossal::io::checkpoint_name(std::stoll(arguments[2])), arguments[3][0]);
-    colossal::io::prune(folder, std::stoll(arguments[4]), [](const auto&) { return true; });
+    colossal::io::prune(folder, std::stoll(arguments[4]), {}, [](const auto&) { return true; });
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

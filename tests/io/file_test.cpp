@@ -121,6 +121,14 @@ TEST_F(FileTest, NoLinkIsFollowedWhereTheKernelCannotCheckThem) {
   }).join();
 }
 
+// As `mkdir -p` does it.
+TEST_F(FileTest, MakesFoldersOnTheWayToAFolder) {
+  make_folders(folder_ / "new/../deep/er");
+  EXPECT_TRUE(std::filesystem::is_directory(folder_ / "deep/er"));
+  EXPECT_TRUE(std::filesystem::is_directory(folder_ / "new"));
+  make_folders(folder_ / "new/../deep/er/");
+}
+
 TEST_F(FileTest, AtomicWritesReplaceAndLeaveNothingBehind) {
   const auto path = folder_ / "config.json";
   write_file_atomically(path, "one");

@@ -20,13 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string draw_run_id() {
-  std::random_device random;
-  std::string id;
-  for (int word = 0; word < 4; ++word) id += fmt::format("{:08x}", random());
-  return id;
-}
-
 // Returns the ID of a checkpoint's run, or "" if the checkpoint has none.
 std::string run_of(const fs::path& checkpoint) {
   return read_state(checkpoint).value("run", "");
@@ -121,6 +114,13 @@ void tell_of_unlisted(const fs::path& directory, bool begins_anew, const std::st
 
 }  // namespace
 
+std::string draw_run_id() {
+  std::random_device random;
+  std::string id;
+  for (int word = 0; word < 4; ++word) id += fmt::format("{:08x}", random());
+  return id;
+}
+
 RunFolder::RunFolder(fs::path directory, int64_t keep, const std::string& resume,
                      const ParallelContext& context, fs::path memory_folder)
     : directory_(std::move(directory)), memory_folder_(std::move(memory_folder)), keep_(keep) {
@@ -137,6 +137,7 @@ RunFolder RunFolder::in_memory() const {
   RunFolder folder;
   folder.directory_ = memory_folder_;
   folder.run_ = run_;
+  folder.logs_removals_ = false;
   return folder;
 }
 
@@ -208,9 +209,15 @@ void RunFolder::set_aside_existing(const fs::path& checkpoint) {
 void RunFolder::add_saved(const fs::path& checkpoint) {
   intact_.insert(checkpoint.filename());
   damaged_.erase(checkpoint.filename());
+  if (keep_ == 0) return;
   try {
-    io::prune(directory_, keep_,
-              [this](const io::Checkpoint& found) { return counts(found.path); });
+    const std::vector<fs::path> removed =
+        io::prune(directory_, keep_, kept_also_,
+                  [this](const io::Checkpoint& found) { return counts(found.path); });
+    if (!logs_removals_) return;
+    for (const fs::path& path : removed) {
+      log::info("deleted {} (checkpoint.keep = {})", path.string(), keep_);
+    }
   } catch (const IoError& error) {
     log::warn("older checkpoints were not deleted: {}", error.what());
   }

@@ -3,7 +3,8 @@
 //
 // A run has a random id, drawn at its first start and stored in training_state/state.json of each
 // of its checkpoints. A folder must have checkpoints of one run only. The newest `keep` checkpoints
-// (those of the highest steps) are kept and older ones are removed. Only intact checkpoints of this
+// (those of the highest steps) are kept, and those of the best steps (keep_also()); older ones are
+// removed. Only intact checkpoints of this
 // run are counted and removed: those that RunFolder's constructor did not find damaged, and whose
 // files still have the sizes in the manifest.
 #pragma once
@@ -13,6 +14,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "colossal/io/checkpoint_directory.h"
@@ -20,13 +22,16 @@
 
 namespace colossal::checkpoint {
 
+// Returns a new id of a run: 32 random hexadecimal digits.
+std::string draw_run_id();
+
 class RunFolder {
  public:
   // Finds the newest intact checkpoint in `directory`. First, rank 0 removes what killed processes
   // have left in the folder (io::remove_stale_temporaries()). Then it compares the checksums of the
   // checkpoints, from the newest on, until one is intact. Of the older checkpoints, it compares
   // only the sizes of files. It logs a warning for each damaged checkpoint. keep: number of
-  // checkpoints to keep, at least 1. resume: the setting checkpoint.resume. "auto" resumes from the
+  // checkpoints to keep; 0: all. resume: the setting checkpoint.resume. "auto" resumes from the
   // checkpoint or, if there is none, starts a new run; "never" starts a new run; "must" resumes.
   // Collective; all ranks get the same result or throw the same error.
   //
@@ -56,8 +61,12 @@ class RunFolder {
   // was passed to add_saved(), and is still an intact checkpoint of this run: the save then
   // replaces it.
   void set_aside_existing(const std::filesystem::path& checkpoint);
+  // Sets the steps whose checkpoints are kept in addition to the newest `keep`, from the next save
+  // on. Not to be called during a save.
+  void keep_also(std::set<int64_t> steps) { kept_also_ = std::move(steps); }
   // Called on rank 0 after a checkpoint was saved at the path `checkpoint`. Removes the intact
-  // checkpoints of this run except the newest `keep`. Logs a warning if it cannot remove one.
+  // checkpoints of this run except the newest `keep` and those of keep_also(). Logs which it
+  // removes, and a warning if it cannot remove one.
   void add_saved(const std::filesystem::path& checkpoint);
 
  private:
@@ -71,6 +80,8 @@ class RunFolder {
 
   std::filesystem::path directory_, memory_folder_;
   int64_t keep_ = 1;
+  std::set<int64_t> kept_also_;
+  bool logs_removals_ = true;
   std::string run_;
   std::optional<std::filesystem::path> start_;
   // Names of checkpoints, on rank 0. intact_: those whose contents are known to be intact: the

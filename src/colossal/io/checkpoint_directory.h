@@ -24,6 +24,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -131,12 +132,14 @@ void copy_checkpoint(const std::filesystem::path& from, const std::filesystem::p
 // write_file_atomically() (file.h): that would be removed, too.
 void remove_stale_temporaries(const std::filesystem::path& folder);
 
-// Removes old checkpoints in a folder. Among the checkpoints for which `counts` returns true, keeps
-// the `keep` (at least 1) with the highest steps and removes all others. Keeps all checkpoints for
-// which `counts` returns false. Renames a checkpoint to a hidden name before it removes it, so that
-// a partly removed directory is not taken for a checkpoint.
-void prune(const std::filesystem::path& folder, int64_t keep,
-           const std::function<bool(const Checkpoint&)>& counts);
+// Removes old checkpoints in a folder and returns their paths. Among the checkpoints for which
+// `counts` returns true, keeps the `keep` (at least 1) with the highest steps and those of the
+// steps `also`, and removes all others. Keeps all checkpoints for which `counts` returns false.
+// Renames a checkpoint to a hidden name before it removes it, so that a partly removed directory is
+// not taken for a checkpoint.
+std::vector<std::filesystem::path> prune(const std::filesystem::path& folder, int64_t keep,
+                                         const std::set<int64_t>& also,
+                                         const std::function<bool(const Checkpoint&)>& counts);
 
 // Renames a checkpoint to "step-000100.aside" (or "step-000100.aside-2", ... if the name is taken)
 // and returns the new path. list_checkpoints() no longer finds it.

@@ -152,19 +152,23 @@ void remove_stale_temporaries(const fs::path& folder) {
   }
 }
 
-void prune(const fs::path& folder, int64_t keep,
-           const std::function<bool(const Checkpoint&)>& counts) {
+std::vector<fs::path> prune(const fs::path& folder, int64_t keep, const std::set<int64_t>& also,
+                            const std::function<bool(const Checkpoint&)>& counts) {
   COLOSSAL_CHECK(keep >= 1, "keep {}", keep);
   std::vector<Checkpoint> checkpoints = list_checkpoints(folder);
   std::erase_if(checkpoints, [&](const Checkpoint& checkpoint) { return !counts(checkpoint); });
-  for (size_t i = 0; i + static_cast<size_t>(keep) < checkpoints.size(); ++i) {
-    const fs::path& path = checkpoints[i].path;
+  checkpoints.resize(std::max<int64_t>(std::ssize(checkpoints) - keep, 0));
+  std::vector<fs::path> removed;
+  for (const Checkpoint& checkpoint : checkpoints) {
+    if (also.contains(checkpoint.step)) continue;
     const fs::path doomed =
-        hidden_sibling(folder / checkpoint_name(checkpoints[i].step), HiddenKind::temporary);
-    rename_path(path, doomed);
+        hidden_sibling(folder / checkpoint_name(checkpoint.step), HiddenKind::temporary);
+    rename_path(checkpoint.path, doomed);
     sync_directory(folder);
     remove_tree(doomed);
+    removed.push_back(checkpoint.path);
   }
+  return removed;
 }
 
 fs::path set_aside(const fs::path& checkpoint) {

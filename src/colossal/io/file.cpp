@@ -273,7 +273,7 @@ bool path_exists(const std::filesystem::path& path) {
 }
 
 void make_folders(const std::filesystem::path& path) {
-  const auto full = std::filesystem::absolute(path).lexically_normal();
+  const auto full = std::filesystem::absolute(path);
   if (path_exists(full)) return;
   make_folders(full.parent_path());
   if (::mkdir(full.c_str(), 0777) != 0 && errno != EEXIST) {

@@ -22,7 +22,7 @@ class Seeing(EndToEndTest):
         metrics = self.metrics()
         self.assertEqual(sorted(metrics), [1, 2, 3, 4, 5, 6])
         for step, line in metrics.items():
-            self.assertEqual(KEYS | ({"validation_loss"} if step % 2 == 0 else set()), set(line))
+            self.assertEqual(KEYS | ({"validation_loss", "evaluation_seconds"} if step % 2 == 0 else set()), set(line))
             self.assertEqual(line["tokens"], 12 * 32)
             self.assertGreater(line["memory_peak_bytes"], 2**20)
             self.assertEqual(list(line["bytes_sent"]), ["dp"])
@@ -115,7 +115,7 @@ class Seeing(EndToEndTest):
             steps, tokens = (float(re.search(rf"([\d.,]+) {unit}/s", line)[1].replace(",", ""))
                              for unit in ("steps", "tokens"))
             self.assertLess(abs(tokens / (12 * 32 * steps) - 1), 0.02, line)
-            self.assertLessEqual(int(re.search(r"(\d+) % of GEMM", line)[1]), 100, line)
+            self.assertGreater(int(re.search(r"(\d+) % of GEMM", line)[1]), 0, line)
 
     def test_the_version(self):
         done = subprocess.run([COLOSSAL, "--version"], capture_output=True, text=True, timeout=60)

@@ -72,8 +72,8 @@ RunReport plausible_report() {
                     {"GEMM rate, bf16", "198 GFLOP/s a core"},
                     {"LibTorch", "2.13.0+cpu"}};
   report.model = {{"Parameters", "3,553,280"}, {"Layers", "4"}, {"Hidden size", "256"}};
-  report.sample_prompt = "def main(";
-  report.sample = "argv=None):\n    if argv is None:\n        argv = sys.argv[1:]\n    return 0\n";
+  report.samples = {{"def main(", "argv=None):\n    return 0\n"}, {"import ", "os"}};
+  report.samples_step = 400;
   return report;
 }
 
@@ -112,7 +112,10 @@ TEST(RunReport, HoldsWhatTheRunWas) {
                                "sequence_length 256 flag",
                                "AMD EPYC 9B14",
                                "Parameters 3,553,280",
-                               "def main( argv=None):"}) {
+                               "Samples after step 400",
+                               "values at the peak parameters 95.4 MiB activations 286 MiB",
+                               "def main( argv=None):",
+                               "import os"}) {
     EXPECT_THAT(page.text, HasSubstr(expected));
   }
   EXPECT_LT(page.html.size(), 300'000u);
@@ -210,7 +213,8 @@ TEST(RunReport, HostileTextStaysText) {
   const std::string hostile =
       "</script><script>alert('x')</script><img src=x onerror=\"y\">\xFF\x01";
   RunReport report = plausible_report();
-  report.title = report.sample = report.sample_prompt = hostile;
+  report.title = hostile;
+  report.samples = {{hostile, hostile}};
   report.configuration.push_back({hostile, hostile, hostile, hostile});
   report.machine.push_back({hostile, hostile});
   report.model.push_back({hostile, hostile});

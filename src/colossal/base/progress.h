@@ -51,6 +51,8 @@ class ProgressLine {
   // done: all work done so far, including that of an earlier run. extra: kept until the next
   // update(), and called for each line that is written, also by finish(); empty: appends nothing.
   void update(int64_t done, Extra extra = {});
+  // Does not count this time in the rate and in the time that is left: other work was done in it.
+  void exclude(std::chrono::steady_clock::duration pause) { start_ += pause; }
   // Writes the last state, unless the last plain line shows it already, and ends the line.
   void finish();
 

@@ -55,8 +55,13 @@ struct Job {
   //                  process itself. 0 if Machine::memory_bytes is 0 (always with GPUs), or if the
   //                  user has set both other limits
   int64_t device_budget = 0, host_budget = 0, memory_budget = 0;
-  int threads = 1;                    // threads per rank
-  std::set<std::string> given_keys;   // full names of the keys that the user has set
+  int threads = 1;                   // threads per rank
+  std::set<std::string> given_keys;  // full names of the keys that the user has set
+  // The subcommand, such as "tune dpo", and the values of all its keys as they were read, including
+  // the keys of the task that RunConfig does not have. For records of the run; may be empty.
+  std::string command;
+  std::vector<ConfigSchema::Value> read_values;
+  std::string run;                    // id of the run; set by train()
   std::vector<std::string> warnings;  // lines to log at the start: settings that have no effect
 };
 

@@ -8,6 +8,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
+#include "colossal/booster/used_settings.h"
 
 namespace colossal {
 namespace {
@@ -49,6 +50,9 @@ nlohmann::ordered_json to_json(const report::StepMetrics& metrics) {
     line["device_peak_bytes"] = static_cast<int64_t>(metrics.device_peak_bytes);
   }
   if (!std::isnan(metrics.validation_loss)) line["validation_loss"] = metrics.validation_loss;
+  if (!std::isnan(metrics.evaluation_seconds)) {
+    line["evaluation_seconds"] = metrics.evaluation_seconds;
+  }
   for (const auto& [name, value] : metrics.task_metrics) line[name] = value;
   return line;
 }
@@ -103,32 +107,80 @@ void end_last_line(report::OutputFile& file) {
   file.truncate_to(file.size() - std::ssize(line));
 }
 
+// Returns a name for people: that of the folder of the run's checkpoints or logs.
+std::string name_of_run(const Job& job) {
+  const std::string& checkpoints = job.config.checkpoint.directory;
+  const std::filesystem::path folder = checkpoints.empty() ? job.config.log.directory : checkpoints;
+  const std::string name = folder.lexically_normal().filename().string();
+  return name.empty() ? job.run.substr(0, 8) : name;
+}
+
 }  // namespace
 
-MetricsLog::MetricsLog(const std::filesystem::path& directory, bool tensorboard) {
-  if (directory.empty()) return;
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  try {
-    file_.emplace(directory / "metrics.jsonl", report::OutputFile::Mode::append);
-    end_last_line(*file_);
-  } catch (const IoError& failure) {
-    throw IoError(
-        fmt::format("{}; log.directory must be a folder that can be written to", failure.what()));
+MetricsLog::MetricsLog(const Job& job) : directory_(job.config.log.directory) {
+  const LogConfig& config = job.config.log;
+  if (!directory_.empty()) {
+    try {
+      open();
+    } catch (const IoError& failure) {
+      throw IoError(
+          fmt::format("{}; log.directory must be a folder that can be written to", failure.what()));
+    }
+    if (config.tensorboard) events_ = std::make_unique<report::TensorBoardWriter>(directory_);
   }
-  if (tensorboard) events_ = std::make_unique<report::TensorBoardWriter>(directory);
+  if (config.mlflow.empty() && config.wandb.empty()) return;
+  std::vector<std::pair<std::string, std::string>> settings{{"command", job.command}};
+  for (const UsedSetting& used : used_settings(job)) settings.emplace_back(used.key, used.value);
+  const std::string name = name_of_run(job);
+  if (!config.mlflow.empty()) {
+    mlflow_ =
+        std::make_unique<report::MlflowRun>(config.mlflow, config.project, job.run, name, settings);
+  }
+  if (!config.wandb.empty()) {
+    wandb_ =
+        std::make_unique<report::WandbRun>(config.wandb, config.project, job.run, name, settings);
+  }
 }
 
 MetricsLog::~MetricsLog() = default;
 
+void MetricsLog::open() {
+  std::error_code error;
+  std::filesystem::create_directories(directory_, error);
+  file_.emplace(directory_ / "metrics.jsonl", report::OutputFile::Mode::append);
+  end_last_line(*file_);
+}
+
+void MetricsLog::follow_rotation() {
+  if (file_->is_still_at_path()) return;
+  log::warn("{} was moved or removed; the metrics from here on go to a new file of this name",
+            file_->path().string());
+  open();
+}
+
 void MetricsLog::write(const report::StepMetrics& metrics) {
-  if (!file_) return;
   try {
-    file_->write(to_json(metrics).dump() + '\n');
-    if (events_) events_->write_scalars(metrics.step, to_scalars(metrics));
+    if (file_) {
+      follow_rotation();
+      file_->write(to_json(metrics).dump() + '\n');
+    }
+    if (!events_ && !mlflow_ && !wandb_) return;
+    const std::vector<report::Scalar> scalars = to_scalars(metrics);
+    if (events_) events_->write_scalars(metrics.step, scalars);
+    if (mlflow_) mlflow_->write_scalars(metrics.step, scalars);
+    if (wandb_) wandb_->write_scalars(metrics.step, scalars);
   } catch (const IoError& error) {
     if (!complained_) log::warn("training continues, but metrics are lost: {}", error.what());
     complained_ = true;
+  }
+}
+
+void MetricsLog::end(bool failed) {
+  try {
+    if (mlflow_) mlflow_->end(failed);
+    if (wandb_) wandb_->end(failed);
+  } catch (const IoError& error) {
+    log::warn("the end of the run was not logged: {}", error.what());
   }
 }
 

@@ -7,12 +7,15 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
 #include "colossal/base/machine.h"
 #include "colossal/base/units.h"
 #include "colossal/booster/run_summary.h"
+#include "colossal/booster/used_settings.h"
+#include "colossal/io/file.h"
 #include "colossal/ops/gemm_rate.h"
 
 namespace colossal {
@@ -54,10 +57,7 @@ RunMonitor::RunMonitor(const Job& job, const ParallelContext& context, Engine& e
       shown_metrics_(std::move(shown_metrics)),
       memory_(memory),
       writes_(context.rank() == 0),
-      sent_before_(sent_so_far()) {
-  if (writes_)
-    log_ = std::make_unique<MetricsLog>(job.config.log.directory, job.config.log.tensorboard);
-}
+      sent_before_(sent_so_far()) {}
 
 // Measures on all ranks at once, as they compute in training: cores may share a clock or a cache.
 void RunMonitor::measure_gemm_rate() {
@@ -78,12 +78,25 @@ void RunMonitor::start(int64_t steps_done) {
   log::info("{}", describe_run(job_, context_, engine_, gemm_flops_));
   const int64_t steps = job_.config.train.steps, profiled = job_.config.log.profile;
   if (steps_done >= steps) return;
+  open_logs();
   if (profiled > 0 && steps - steps_done < profiled + kStepsBeforeProfile) {
     log::warn("log.profile = {}: only {} steps are left, of which the first {} are not profiled",
               profiled, steps - steps_done, kStepsBeforeProfile);
   }
   progress_ = std::make_unique<ProgressLine>("training", steps_done, steps, "steps",
                                              standard_progress_output(), job_.config.log.every);
+}
+
+void RunMonitor::open_logs() {
+  const LogConfig& config = job_.config.log;
+  log_ = std::make_unique<MetricsLog>(job_);
+  if (config.directory.empty()) return;
+  try {
+    io::write_file_atomically(std::filesystem::path(config.directory) / kRunFile,
+                              run_file(job_, job_.run));
+  } catch (const IoError& error) {
+    log::warn("training continues, without {}: {}", kRunFile, error.what());
+  }
 }
 
 void RunMonitor::profile() {
@@ -126,7 +139,54 @@ void RunMonitor::end_profile(int64_t steps) {
 void RunMonitor::begin_step() {
   profile();
   memory_.begin_step();
+  step_seconds_.reset();
+  evaluation_seconds_.reset();
   step_start_ = Clock::now();
+}
+
+void RunMonitor::end_clock() {
+  if (step_seconds_) return;
+  memory_.end_step();
+  flush();
+  step_seconds_ = std::chrono::duration<double>(Clock::now() - step_start_).count();
+}
+
+void RunMonitor::begin_evaluation(int64_t total) {
+  end_clock();
+  evaluation_start_ = Clock::now();
+  if (!writes_ || total == 0) return;
+  evaluation_progress_ = std::make_unique<ProgressLine>("evaluating", 0, total, "sequences");
+}
+
+void RunMonitor::evaluated(int64_t done) {
+  if (evaluation_progress_) evaluation_progress_->update(done);
+}
+
+void RunMonitor::end_evaluation() {
+  evaluation_progress_.reset();
+  const Clock::duration pause = Clock::now() - evaluation_start_;
+  evaluation_seconds_ = std::chrono::duration<double>(pause).count();
+  if (progress_) progress_->exclude(pause);
+}
+
+void RunMonitor::add_samples(int64_t step, const std::vector<report::TextSample>& samples) {
+  samples_ = samples;
+  samples_step_ = step;
+  for (const report::TextSample& sample : samples) {
+    log::info("step {}: {}{}", step, sample.prompt, sample.completion);
+  }
+  if (job_.config.log.directory.empty()) return;
+  try {
+    report::OutputFile file(std::filesystem::path(job_.config.log.directory) / "samples.jsonl",
+                            report::OutputFile::Mode::append);
+    for (const report::TextSample& sample : samples) {
+      const nlohmann::ordered_json line{
+          {"step", step}, {"prompt", sample.prompt}, {"completion", sample.completion}};
+      file.write(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
+    }
+  } catch (const IoError& error) {
+    log::warn("training continues, but samples are lost: {}", error.what());
+  }
 }
 
 std::map<std::string, int64_t> RunMonitor::sent_so_far() const {
@@ -142,12 +202,10 @@ std::map<std::string, int64_t> RunMonitor::sent_so_far() const {
 }
 
 void RunMonitor::end_step(const StepResult& result, std::optional<double> validation_loss) {
-  memory_.end_step();
-  flush();
-  const double seconds = std::chrono::duration<double>(Clock::now() - step_start_).count();
+  end_clock();
+  const double seconds = *step_seconds_;
   const double flops =
       static_cast<double>(result.tokens) * job_.model.facts.flops_per_token(job_.sequence_length);
-  gemm_flops_ = std::max(gemm_flops_, flops / seconds);
   pending_.emplace();
   pending_->step = result.step;
   pending_->loss = result.loss;
@@ -162,6 +220,7 @@ void RunMonitor::end_step(const StepResult& result, std::optional<double> valida
   pending_->task_metrics = result.metrics;
   count_rows(result.expert_rows);
   if (validation_loss) pending_->validation_loss = *validation_loss;
+  if (evaluation_seconds_) pending_->evaluation_seconds = *evaluation_seconds_;
   exchange();
   if (!writes_) return;
   show(*pending_);
@@ -258,7 +317,7 @@ void RunMonitor::flush() {
   std::erase_if(pending_->tiers, [](const auto& tier) {
     return tier.second.at_rest == 0 && tier.second.moved.empty();
   });
-  if (writes_) log_->write(*pending_);
+  if (log_) log_->write(*pending_);
   pending_.reset();
 }
 
@@ -290,16 +349,27 @@ void RunMonitor::keep_report() {
   if (!job_.config.log.report || job_.config.log.directory.empty()) return;
   const Clock::time_point begin = Clock::now();
   if (begin < next_report_) return;
-  try {
-    write_report(job_, context_, gemm_flops_, memory_.second_step(), expert_rows_);
-  } catch (const IoError& error) {
-    if (!report_failed_) log::warn("training continues, without a report: {}", error.what());
-    report_failed_ = true;
-  }
+  write_report();
   const Clock::time_point end = Clock::now();
   const Clock::duration pause =
       std::clamp<Clock::duration>((end - start_) / 4, kFirstReport, kBetweenReports);
   next_report_ = end + std::max(pause, 50 * (end - begin));
+}
+
+void RunMonitor::write_report() {
+  if (!log_ || !job_.config.log.report || job_.config.log.directory.empty()) return;
+  try {
+    colossal::write_report({.job = job_,
+                            .context = context_,
+                            .gemm_flops = gemm_flops_,
+                            .step_memory = memory_.second_step(),
+                            .expert_rows = expert_rows_,
+                            .samples = samples_,
+                            .samples_step = samples_step_});
+  } catch (const IoError& error) {
+    if (!report_failed_) log::warn("the run goes on, without a report: {}", error.what());
+    report_failed_ = true;
+  }
 }
 
 void RunMonitor::count_rows(const RowsOfExperts& of_step) {
@@ -330,15 +400,27 @@ void RunMonitor::prepare_checkpoint() {
   keep_routing();
 }
 
-void RunMonitor::finish() {
+void RunMonitor::finish(bool failed) {
   flush();
   keep_routing();
   end_profile(steps_begun_ - kStepsBeforeProfile);
-  if (!writes_) return;
   if (progress_) progress_->finish();
-  if (job_.config.log.report && !job_.config.log.directory.empty()) {
-    write_report(job_, context_, gemm_flops_, memory_.second_step(), expert_rows_);
+  if (log_) log_->end(failed);
+  write_report();
+}
+
+void RunMonitor::abandon() {
+  if (!log_) return;
+  if (pending_) {
+    pending_->bytes_sent.clear();  // those of other ranks have not arrived
+    pending_->tiers.clear();
+    pending_->memory_peak_bytes = static_cast<double>(machine::peak_resident_bytes());
+    log_->write(*pending_);
+    pending_.reset();
   }
+  progress_.reset();
+  log_->end(/*failed=*/true);
+  write_report();
 }
 
 }  // namespace colossal

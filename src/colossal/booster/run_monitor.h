@@ -19,6 +19,7 @@
 #include "colossal/booster/routing_file.h"
 #include "colossal/booster/run_timeline.h"
 #include "colossal/booster/step_memory.h"
+#include "colossal/report/run_report.h"
 
 namespace colossal {
 
@@ -37,17 +38,26 @@ inline constexpr const char* kSetUpAxis = "set-up";
 class RunMonitor {
  public:
   // shown_metrics: names of the task's metrics that the progress line shows. memory: the monitor
-  // calls its begin_step() and end_step(). All references must outlive this. Throws IoError on rank
-  // 0 if metrics.jsonl cannot be opened.
+  // calls its begin_step() and end_step(). All references must outlive this.
   RunMonitor(const Job& job, const ParallelContext& context, Engine& engine,
              std::vector<std::string> shown_metrics, StepMemory& memory);
 
-  // Measures the rate of matrix products, and logs a description of the run. steps_done: updates
-  // before this process.
+  // Measures the rate of matrix products, and logs a description of the run. If steps are left,
+  // opens the logs and writes run.toml (used_settings.h); otherwise nothing is written, so that the
+  // logs of a run that is done stay as they are. steps_done: updates before this process. Throws
+  // IoError on rank 0 if metrics.jsonl cannot be opened.
   void start(int64_t steps_done);
   // Starts the step's clock. Begins the profile after the first kStepsBeforeProfile (profiler.h)
   // steps of this process, and ends it log.profile steps later; if log.profile is 0, there is none.
   void begin_step();
+  // Ends the step's clock, and shows the progress of an evaluation after the step, of `total`
+  // sequences. Call evaluated() with the number of sequences done, and end_evaluation() before
+  // end_step().
+  void begin_evaluation(int64_t total);
+  void evaluated(int64_t done);
+  void end_evaluation();
+  // Adds what the model wrote to samples.jsonl and to the report. On rank 0.
+  void add_samples(int64_t step, const std::vector<report::TextSample>& samples);
   // Shows the step's result, and writes report.html at intervals. The step's line in metrics.jsonl
   // is written by the next call of end_step(), prepare_checkpoint() or finish(), when the figures
   // of all ranks have arrived. validation_loss: set if the model was evaluated after this step.
@@ -55,22 +65,27 @@ class RunMonitor {
   // Writes all metrics so far, and routing.json. Called before each save, so that no checkpoint is
   // of a later step than the metrics.
   void prepare_checkpoint();
-  // Writes the last metrics, routing.json, the profile if it has not ended, and report.html. Throws
-  // IoError on rank 0 if report.html cannot be written. Other files that finish() cannot write, and
-  // all files that begin_step(), end_step() and prepare_checkpoint() cannot write, only cause a
-  // warning.
-  void finish();
+  // Writes the last metrics, routing.json, the profile if it has not ended, and report.html. Files
+  // that this and the other functions cannot write only cause a warning. failed: whether the run
+  // ends with an error.
+  void finish(bool failed = false);
+  // Writes the last metrics, without the figures of other ranks, and report.html. Called instead of
+  // finish() if the run fails. Not collective.
+  void abandon();
 
  private:
   using Clock = std::chrono::steady_clock;
 
   void flush();  // waits for the figures of the pending step, and writes its metrics
   void measure_gemm_rate();
+  void open_logs();
   void exchange();  // begins to gather the figures of all ranks
   void profile();   // begins or ends the profile, if it is time
   void end_profile(int64_t steps);
   std::vector<RankTimes> gather_timeline();
-  void keep_report();  // writes report.html, if it is time
+  void keep_report();   // writes report.html, if it is time
+  void write_report();  // writes report.html; logs a warning the first time it fails
+  void end_clock();     // of the step, if it has not ended
   void count_rows(const RowsOfExperts& of_step);
   void keep_routing();                // writes routing.json
   int64_t device_peak_bytes() const;  // peak of the GPU memory allocated; 0 on a CPU
@@ -89,7 +104,7 @@ class RunMonitor {
   StepMemory& memory_;
   bool writes_ = false;  // rank 0
   // Rate of matrix products in the compute dtype, in FLOP/s, of all ranks together. Measured by
-  // start(); raised if a step achieves more, because the machine may have been busy in start().
+  // start().
   double gemm_flops_ = 0;
   int64_t steps_begun_ = 0;
   std::unique_ptr<Profiler> profiler_;
@@ -98,7 +113,11 @@ class RunMonitor {
   Clock::time_point next_report_;
   bool report_failed_ = false;   // set once, so that a failure is logged only once
   bool routing_failed_ = false;  // set once, so that a failure is logged only once
-  Clock::time_point step_start_;
+  Clock::time_point step_start_, evaluation_start_;
+  std::optional<double> step_seconds_, evaluation_seconds_;  // of this step, when they are over
+  std::unique_ptr<ProgressLine> evaluation_progress_;
+  std::vector<report::TextSample> samples_;  // of the last evaluation
+  int64_t samples_step_ = 0;
   std::map<std::string, int64_t> sent_before_;  // sent_so_far() at the end of the last step
   memory::TierPools::Traffic moved_before_;     // tier_traffic() at the end of the last step
   std::optional<report::StepMetrics> pending_;  // metrics of the last step, not written yet

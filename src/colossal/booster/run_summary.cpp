@@ -8,21 +8,18 @@
 #include "colossal/base/cpu_features.h"
 #include "colossal/base/machine.h"
 #include "colossal/base/units.h"
+#include "colossal/booster/used_settings.h"
 #include "colossal/report/run_report.h"
 
 namespace colossal {
 namespace {
 
 std::vector<report::Setting> settings(const Job& job) {
-  RunConfig config = job.config;
-  ConfigSchema schema;
-  describe(schema, config);
   std::vector<report::Setting> settings;
-  for (const ConfigSchema::Value& value : schema.values()) {
-    const size_t dot = value.key.find('.');
-    const bool given = job.given_keys.contains(value.key);
-    settings.push_back({value.key.substr(0, dot), value.key.substr(dot + 1), value.text,
-                        given ? "given" : "default"});
+  for (const UsedSetting& used : used_settings(job)) {
+    const size_t dot = used.key.find('.');
+    settings.push_back(
+        {used.key.substr(0, dot), used.key.substr(dot + 1), used.value, used.source});
   }
   return settings;
 }
@@ -119,24 +116,25 @@ std::string describe_run(const Job& job, const ParallelContext& context, const E
       describe_states(engine.chunks()), gemm_flops / 1e9);
 }
 
-void write_report(const Job& job, const ParallelContext& context, double gemm_flops,
-                  const std::vector<report::ChartSeries>& step_memory,
-                  const RowsOfExperts& expert_rows) {
+void write_report(const ReportedRun& run) {
+  const Job& job = run.job;
   const std::filesystem::path directory = job.config.log.directory;
   const models::ModelFacts& facts = job.model.facts;
   report::RunReport page;
   page.title = directory.filename().string();
+  page.samples = run.samples;
+  page.samples_step = run.samples_step;
   page.metrics = report::read_metrics(directory / "metrics.jsonl");
-  page.step_memory = step_memory;
-  page.expert_rows = expert_rows;
+  page.step_memory = run.step_memory;
+  page.expert_rows = run.expert_rows;
   page.configuration = settings(job);
   page.machine = {{"host", machine::host_name()},
                   {"CPU", machine::cpu_model_name()},
                   {"instructions", name_of(widest_instruction_set())},
                   {"cores", std::to_string(machine::available_cores())},
-                  {"ranks", std::to_string(context.world().size())},
-                  {"backend", context.world().backend()},
-                  {"GEMM rate, all ranks", fmt::format("{:.0f} GFLOP/s", gemm_flops / 1e9)}};
+                  {"ranks", std::to_string(run.context.world().size())},
+                  {"backend", run.context.world().backend()},
+                  {"GEMM rate, all ranks", fmt::format("{:.0f} GFLOP/s", run.gemm_flops / 1e9)}};
   page.model = {{"family", facts.family},
                 {"parameters", format_count(facts.parameters)},
                 {"layers", std::to_string(facts.layers)},

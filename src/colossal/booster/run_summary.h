@@ -9,6 +9,7 @@
 #include "colossal/booster/job.h"
 #include "colossal/booster/routing_file.h"
 #include "colossal/report/chart.h"
+#include "colossal/report/run_report.h"
 
 namespace colossal {
 
@@ -27,14 +28,21 @@ std::string describe_precision(const Precision& precision);
 std::string describe_run(const Job& job, const ParallelContext& context, const Engine& engine,
                          double gemm_flops);
 
+// What write_report() shows besides the metrics.
+struct ReportedRun {
+  const Job& job;
+  const ParallelContext& context;
+  double gemm_flops = 0;  // measured rate of matrix products of all ranks together, in FLOP/s
+  // This rank's memory over the time of the second step, one series for each kind of tensor
+  // (StepMemory::second_step()); may be empty.
+  const std::vector<report::ChartSeries>& step_memory;
+  const RowsOfExperts& expert_rows;  // rows routed to each expert; empty without experts
+  const std::vector<report::TextSample>& samples;  // of the last evaluation
+  int64_t samples_step = 0;                        // the step after which they were written
+};
+
 // Writes report.html into the folder log.directory of the job, which must be set, with charts of
-// the metrics in metrics.jsonl of that folder. gemm_flops: measured rate of matrix products of all
-// ranks together, in FLOP/s. step_memory: this rank's memory over the time of the second step, one
-// series for each kind of tensor (StepMemory::second_step()); may be empty. expert_rows: rows
-// routed to each expert, summed over steps; empty for models without experts. Not collective: rank
-// 0 calls this. Throws IoError.
-void write_report(const Job& job, const ParallelContext& context, double gemm_flops,
-                  const std::vector<report::ChartSeries>& step_memory,
-                  const RowsOfExperts& expert_rows);
+// the metrics in metrics.jsonl of that folder. Not collective: rank 0 calls this. Throws IoError.
+void write_report(const ReportedRun& run);
 
 }  // namespace colossal

@@ -127,7 +127,9 @@ void require_space(const ExpectedSaves& saves) {
                     found, format_bytes(saves.bytes)));
   }
   const auto there = std::ssize(io::list_checkpoints(saves.folder));
-  const int64_t more = std::min(saves.keep + 1, there + saves.count) - there;
+  const int64_t in_all = there + saves.count;
+  const int64_t most = saves.keep == 0 ? in_all : saves.keep + saves.keep_best + 1;
+  const int64_t more = std::min(most, in_all) - there;
   if (more > 1 && free / more < saves.bytes) {
     log::warn(
         "{}, but the run will need {}: a checkpoint takes {}, and {} of them are there at once "

@@ -25,11 +25,12 @@ struct ExpectedSaves {
   std::filesystem::path folder;  // checkpoint.directory
   int64_t bytes = 0;             // of a checkpoint
   int64_t count = 0;             // number of checkpoints that the run will still save
-  int64_t keep = 1;              // checkpoint.keep
+  int64_t keep = 1;              // checkpoint.keep; 0: all
+  int64_t keep_best = 0;         // checkpoint.keep_best
 };
 // Checks that the disk has room for a checkpoint. Throws IoError if not. Logs a warning if it has
-// room for one, but not for all that the folder will hold at once: checkpoint.keep of them, and the
-// next one. Does nothing if the file system does not say how much is free.
+// room for one, but not for all that the folder will hold at once: checkpoint.keep of them, the
+// best ones, and the next one. Does nothing if the file system does not say how much is free.
 void require_space(const ExpectedSaves& saves);
 
 // Return what a dry run of the job finds out, on meta tensors: the bytes of the tensors of a

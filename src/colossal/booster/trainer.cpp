@@ -1,5 +1,7 @@
 #include "colossal/booster/trainer.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -9,12 +11,15 @@
 #include "colossal/base/log.h"
 #include "colossal/base/units.h"
 #include "colossal/booster/adapter_start.h"
+#include "colossal/booster/evaluation_history.h"
+#include "colossal/booster/log_folder.h"
 #include "colossal/booster/order_recording.h"
 #include "colossal/booster/run_folders.h"
 #include "colossal/booster/run_monitor.h"
 #include "colossal/booster/saved_model.h"
 #include "colossal/booster/saving_checks.h"
 #include "colossal/booster/training_data.h"
+#include "colossal/booster/used_settings.h"
 #include "colossal/checkpoint/all_or_none.h"
 #include "colossal/checkpoint/checkpoint.h"
 #include "colossal/checkpoint/model_weights.h"
@@ -101,6 +106,32 @@ Job settle_memory(Job job, const ParallelContext& context, const TrainingHooks& 
   return job;
 }
 
+// Gives the run its id, and its own folder below log.directory if need be. A run that is done keeps
+// the folder, to which nothing is written then.
+void settle_log_folder(Job& job, const ParallelContext& context, RunFolders& folders) {
+  const auto start = folders.start();
+  const std::string answer = checkpoint::on_first_rank(context.world_group(), [&] {
+    job.run = folders.checkpoints() ? folders.checkpoints()->run() : checkpoint::draw_run_id();
+    const bool is_done =
+        start && checkpoint::read_state(*start).at("step").get<int64_t>() >= job.config.train.steps;
+    std::filesystem::path folder = job.config.log.directory;
+    if (!folder.empty() && !is_done) {
+      folder = find_log_folder(folder, job.run, start.has_value(), run_file(job, job.run));
+    }
+    return nlohmann::json::array(
+               {job.run, folder.lexically_relative(job.config.log.directory).string()})
+        .dump();
+  });
+  const nlohmann::json found = nlohmann::json::parse(answer);
+  job.run = found.at(0);
+  std::string& directory = job.config.log.directory;  // which may differ between hosts
+  const std::string subfolder = found.at(1);
+  if (directory.empty() || subfolder.empty() || subfolder == ".") return;
+  directory = (std::filesystem::path(directory) / subfolder).string();
+  std::error_code ignored;  // who writes there reports it
+  std::filesystem::create_directories(directory, ignored);
+}
+
 class Trainer {
  public:
   Trainer(const Job& job, const ParallelContext& context, const TrainingHooks& hooks,
@@ -119,7 +150,9 @@ class Trainer {
         engine_(build_->parameters(),
                 pipelined(*model_, model_source_of(job), context_, task_->loss()), context_,
                 config_of_engine()),
-        monitor_(job, context_, engine_, task_->shown_metrics(), memory_) {
+        monitor_(job, context_, engine_, task_->shown_metrics(), memory_),
+        history_(job.config),
+        prompts_(tokenize_prompts()) {
     const auto start = folders.start();
     if (checkpoints_) check_saving(start);
     // checkpoints of adapters do not contain the frozen weights
@@ -132,10 +165,12 @@ class Trainer {
     engine_.before_abort([this] { finish_save_before_failure(); });
     try {
       return run_to_the_end();
-    } catch (const NonFiniteError&) {
-      throw;  // on all ranks alike
+    } catch (const NonFiniteError&) {  // on all ranks alike
+      monitor_.finish(/*failed=*/true);
+      throw;
     } catch (const std::exception& error) {
       // Now, while the groups exist: their destructors would wait for messages that no peer sends.
+      monitor_.abandon();
       finish_save_before_failure();
       context_.world().abort(error.what());
       throw;
@@ -144,13 +179,17 @@ class Trainer {
 
  private:
   TrainingSummary run_to_the_end() {
-    monitor_.start(engine_.steps_done());
+    const bool is_over = history_.ends_run();
+    monitor_.start(is_over ? job_.config.train.steps : engine_.steps_done());
     if (engine_.steps_done() >= job_.config.train.steps) tell_done();
+    if (is_over) tell_ended_early();
     data::BatchLoader loader = task_->training_loader(engine_.steps_done());
     hooks_.set_up_done();
-    while (engine_.steps_done() < job_.config.train.steps && !summary_.stopped) {
+    while (engine_.steps_done() < job_.config.train.steps && !summary_.stopped &&
+           !history_.ends_run()) {
       step(loader);
     }
+    if (summary_.steps > 0 && history_.ends_run()) tell_ended_early();
     finish();
     return summary_;
   }
@@ -173,7 +212,8 @@ class Trainer {
       require_space({.folder = checkpoints_->directory(),
                      .bytes = checkpoint::bytes_of(engine_.chunks(), description()),
                      .count = (left + every - 1) / every,
-                     .keep = config.keep});
+                     .keep = config.keep,
+                     .keep_best = config.keep_best});
       return "";
     });
   }
@@ -256,6 +296,11 @@ class Trainer {
           job_.config.model.path);
     }
     engine_.set_steps_done(state.at("step"));
+    if (context_.rank() == 0 && state.contains("settings")) {
+      for (const std::string& line : changed_settings(state["settings"], job_))
+        log::warn("{}", line);
+    }
+    if (state.contains("evaluations")) history_.restore(state["evaluations"]);
     task_->check_resumed(state.at("data"));
     task_->restore(state.at("data"));
     log::info("resumed from {} at step {}", path.string(), engine_.steps_done());
@@ -274,6 +319,13 @@ class Trainer {
   void tell_done() const {
     log::info("nothing to do: {} has {} steps already, and train.steps = {}",
               checkpoints_->start()->string(), engine_.steps_done(), job_.config.train.steps);
+  }
+
+  void tell_ended_early() const {
+    log::info(
+        "train.early_stopping = {}: the run ends at step {}, as no evaluation since the best one "
+        "({}) was better; to go on, raise train.early_stopping or set it to 0",
+        job_.config.train.early_stopping, engine_.steps_done(), history_.describe_best());
   }
 
   void step(data::BatchLoader& loader) {
@@ -308,16 +360,15 @@ class Trainer {
     summary_.loss = result.loss;
     const bool last = result.step == job_.config.train.steps;
     summary_.stopped = result.stop_requested && !last;
-    const int64_t every = job_.config.train.evaluate_every;
     std::optional<double> validation_loss;
-    if (task_->has_validation() && !summary_.stopped &&
-        (last || (every > 0 && result.step % every == 0))) {
-      validation_loss = summary_.validation_loss = evaluate(/*may_stop=*/!last);
+    if (!summary_.stopped && is_evaluated(result.step)) {
+      validation_loss = summary_.validation_loss = evaluate_and_sample(/*may_stop=*/!last);
     }
+    const bool is_best = compare(result, validation_loss);
     monitor_.end_step(result, validation_loss);
     const int64_t save_every = job_.config.checkpoint.every;
-    const bool due = save_every > 0 && result.step % save_every == 0;
-    if (last || summary_.stopped) return;
+    const bool due = is_best || (save_every > 0 && result.step % save_every == 0);
+    if (last || summary_.stopped || history_.ends_run()) return;
     if (checkpoints_ && due) {
       start_save(*checkpoints_);
     } else if (memory_checkpoints_ && result.step % job_.config.checkpoint.memory_every == 0) {
@@ -350,6 +401,41 @@ class Trainer {
         from_newest, found.back().path.string(), newest.string(), newest.string());
   }
 
+  bool is_evaluated(int64_t step) const {
+    const int64_t every = job_.config.train.evaluate_every;
+    const bool due = step == job_.config.train.steps || (every > 0 && step % every == 0);
+    return due && (task_->has_validation() || !job_.config.train.sample_prompts.empty());
+  }
+
+  // Compares the step with the best ones, if it is a step of which the metric is looked at: for
+  // validation_loss, one with an evaluation; for a metric of training, one with a checkpoint.
+  // Returns whether its checkpoint is to be kept as one of the best.
+  bool compare(const StepResult& result, const std::optional<double>& validation_loss) {
+    const CheckpointConfig& config = job_.config.checkpoint;
+    if (config.keep_best == 0 && job_.config.train.early_stopping == 0) return false;
+    std::optional<double> value = validation_loss;
+    if (config.best_metric != "validation_loss") {
+      value = find_metric(result, config.best_metric);
+      const bool looked_at = config.every > 0 && result.step % config.every == 0;
+      if (!looked_at && result.step != job_.config.train.steps) return false;
+    }
+    if (!value) return false;
+    const bool is_best = history_.add(result.step, *value);
+    return is_best && checkpoints_ != nullptr;
+  }
+
+  static double find_metric(const StepResult& result, const std::string& name) {
+    if (name == "loss") return result.loss;
+    if (name == "grad_norm") return result.grad_norm;
+    const auto found = result.metrics.find(name);
+    if (found != result.metrics.end()) return found->second;
+    std::string known = "validation_loss, loss, grad_norm";
+    for (const auto& [metric, value] : result.metrics) known += ", " + metric;
+    throw ConfigError(fmt::format(
+        "checkpoint.best_metric = \"{}\": the steps of this run have no such metric; they have {}",
+        name, known));
+  }
+
   // Returns this rank's metrics of the concurrent work: its seconds, and how many of them
   // overlapped the step's passes.
   static std::map<std::string, double> wait_for(TrainingTask::ConcurrentWork& work) {
@@ -364,6 +450,9 @@ class Trainer {
   void finish() {
     const bool moved = summary_.steps > 0;
     if (moved) save_last();
+    if (moved && job_.config.checkpoint.keep_best > 0 && !history_.describe_best().empty()) {
+      log::info("best checkpoint: {}", history_.describe_best());
+    }
     if (!moved) summary_.steps = engine_.steps_done();
     monitor_.finish();
     // torchrun and mpirun take the exit code of a stopped rank for a failure and end the other
@@ -371,12 +460,57 @@ class Trainer {
     if (summary_.stopped) comm::barrier(context_.world_group());
   }
 
+  std::optional<double> evaluate_and_sample(bool may_stop) {
+    const int64_t batch = job_.config.train.global_batch;
+    const int64_t steps = task_->has_validation() ? num_evaluation_steps() : 0;
+    monitor_.begin_evaluation(steps * batch);
+    std::optional<double> loss;
+    if (steps > 0) loss = evaluate(steps, may_stop);
+    if (!summary_.stopped) sample();
+    monitor_.end_evaluation();
+    return loss;
+  }
+
+  int64_t num_evaluation_steps() const {
+    const int64_t batch = job_.config.train.global_batch;
+    const int64_t most = job_.config.train.evaluate_sequences;
+    const int64_t all = task_->num_validation_steps();
+    return most == 0 ? all : std::min(all, (most + batch - 1) / batch);
+  }
+
+  // Returns the tokens of train.sample_prompts.
+  std::vector<std::vector<int32_t>> tokenize_prompts() const {
+    std::vector<std::vector<int32_t>> prompts;
+    for (const std::string& text : job_.config.train.sample_prompts) {
+      prompts.push_back(task_->prompt_tokens(text));
+      const int64_t tokens = std::ssize(prompts.back()), most = job_.model.facts.positions;
+      if (tokens > 0 && tokens < most) continue;
+      throw ConfigError(
+          fmt::format("train.sample_prompts: \"{}\" has {} tokens; a prompt needs 1 at least and "
+                      "must be shorter "
+                      "than the model's {} positions",
+                      text, tokens, most));
+    }
+    return prompts;
+  }
+
+  // Shows what the model writes after train.sample_prompts.
+  void sample() {
+    const std::vector<std::string>& texts = job_.config.train.sample_prompts;
+    if (texts.empty()) return;
+    const std::vector<std::string> completions =
+        hooks_.complete_prompts(job_, *model_, engine_, task_->tokenizer(), prompts_);
+    std::vector<report::TextSample> samples;
+    for (size_t i = 0; i < texts.size(); ++i) samples.push_back({texts[i], completions[i]});
+    if (context_.rank() == 0) monitor_.add_samples(engine_.steps_done(), samples);
+  }
+
   // Returns the mean loss; nothing if a request to stop ended the evaluation, so that the save need
   // not wait.
-  std::optional<double> evaluate(bool may_stop) {
+  std::optional<double> evaluate(int64_t steps, bool may_stop) {
     Engine::Evaluation sum;
     data::BatchLoader loader = task_->validation_loader();
-    for (int64_t step = 0; step < task_->num_validation_steps(); ++step) {
+    for (int64_t step = 0; step < steps; ++step) {
       std::vector<data::Batch> micro_batches = loader.next();
       task_->complete(micro_batches, engine_);
       const Engine::Evaluation part = engine_.evaluate(micro_batches, hooks_.stop_requested);
@@ -387,6 +521,7 @@ class Trainer {
       }
       sum.loss_sum += part.loss_sum;
       sum.count += part.count;
+      monitor_.evaluated((step + 1) * job_.config.train.global_batch);
     }
     return sum.mean();
   }
@@ -399,6 +534,7 @@ class Trainer {
       return;
     }
     monitor_.prepare_checkpoint();
+    if (!in_memory) folder.keep_also(history_.best_steps());
     save_is_in_memory_ = in_memory;
     if (!save_is_in_memory_) saved_step_ = engine_.steps_done();
     save_.emplace(folder, engine_.steps_done(), engine_.chunks(), context_, description());
@@ -464,11 +600,18 @@ class Trainer {
       return models::slice_in_files(job_.model, parameter);
     };
     description.files = saved_model_.files;
-    description.state = {
-        {"version", kStateVersion},         {"seed", engine_.config().seed},
-        {"data", task_->state()},           {"precision", describe(job_.precision)},
-        {"base", job_.config.adapter.base}, {"base_digest", base_digest_},
-        {"threads", job_.threads},          {"ranks", context_.world().size()}};
+    description.files.emplace_back(fmt::format("training_state/{}", kRunFile),
+                                   run_file(job_, job_.run));
+    description.state = {{"version", kStateVersion},
+                         {"seed", engine_.config().seed},
+                         {"data", task_->state()},
+                         {"settings", settings_to_save(job_)},
+                         {"evaluations", history_.to_json()},
+                         {"precision", describe(job_.precision)},
+                         {"base", job_.config.adapter.base},
+                         {"base_digest", base_digest_},
+                         {"threads", job_.threads},
+                         {"ranks", context_.world().size()}};
     return description;
   }
 
@@ -485,6 +628,8 @@ class Trainer {
   std::unique_ptr<models::LanguageModel> model_;
   Engine engine_;
   RunMonitor monitor_;
+  EvaluationHistory history_;
+  const std::vector<std::vector<int32_t>> prompts_;  // of train.sample_prompts
   TrainingSummary summary_;
   std::optional<checkpoint::Save> save_;  // in progress
   bool save_is_in_memory_ = false;        // whether save_ saves in memory
@@ -505,10 +650,13 @@ TrainingSummary train(const Job& job, comm::World& world, const TrainingHooks& h
   if (context.rank() == 0) {
     for (const std::string& warning : job.warnings) log::warn("{}", warning);
   }
+  if (!job.config.train.sample_prompts.empty()) {
+    COLOSSAL_CHECK(hooks.complete_prompts, "train.sample_prompts without complete_prompts");
+  }
   RunFolders folders(job, context, hooks.memory_folder);
-  const Job settled =
-      settle_memory(settle_precision(job, context, folders.start()), context, hooks);
+  Job settled = settle_memory(settle_precision(job, context, folders.start()), context, hooks);
   check_nvme_folder(settled, context);
+  settle_log_folder(settled, context, folders);
   return Trainer(settled, context, hooks, make_task, folders).run();
 }
 

@@ -40,12 +40,17 @@ class TrainingTask {
   virtual data::BatchLoader validation_loader() const = 0;
   virtual int64_t num_validation_steps() const = 0;
 
+  // Returns the tokens of a prompt of train.sample_prompts.
+  virtual std::vector<int32_t> prompt_tokens(const std::string& prompt) const {
+    return tokenizer().encode_prompt(prompt);
+  }
+
   // Returns everything on which the run's samples depend, to be stored in a checkpoint.
   virtual nlohmann::json state() const = 0;
   // Compares `state`, the state() in the checkpoint from which the run resumes, with state(). May
-  // throw ConfigError if the checkpoint is of another tuning method. Logs a warning on rank 0 for
-  // each other difference that matters; such a difference is not an error, because a run may resume
-  // with new data.
+  // throw ConfigError if the checkpoint is of another tuning method or another tokenizer. Logs a
+  // warning on rank 0 for each other difference that matters and is not in changed_settings()
+  // (used_settings.h); such a difference is not an error, because a run may resume with new data.
   virtual void check_resumed(const nlohmann::json& state) const = 0;
   // Restores the task from the state() in a checkpoint. Called on all ranks of a resumed run, after
   // check_resumed() and before begin().

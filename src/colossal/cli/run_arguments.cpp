@@ -73,7 +73,8 @@ GivenConfig read_config(const RunArguments& arguments) {
   schema.read_file(arguments.file);
   for (const std::string& flag : arguments.flags) schema.set_flag(flag);
   find_models(given.config);
-  for (const ConfigSchema::Value& value : schema.values()) {
+  given.values = schema.values();
+  for (const ConfigSchema::Value& value : given.values) {
     if (value.source != ConfigSource::by_default) given.keys.insert(value.key);
   }
   return given;
@@ -91,8 +92,11 @@ Machine machine_of(const RunConfig& config, int ranks, int local_ranks, HostMemo
 }
 
 Job resolve(const GivenConfig& given, int ranks, int local_ranks, HostMemory memory) {
-  return resolve_job(given.config, machine_of(given.config, ranks, local_ranks, memory),
-                     given.keys);
+  Job job =
+      resolve_job(given.config, machine_of(given.config, ranks, local_ranks, memory), given.keys);
+  job.command = given.command;
+  job.read_values = given.values;
+  return job;
 }
 
 }  // namespace colossal::cli

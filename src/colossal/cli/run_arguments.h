@@ -38,7 +38,9 @@ void add_elastic_arguments(CLI::App& command, RunArguments& arguments);
 // The configuration of a run.
 struct GivenConfig {
   RunConfig config;
-  std::set<std::string> keys;  // keys that the file or a flag sets
+  std::set<std::string> keys;               // keys that the file or a flag sets
+  std::string command = "train";            // Job::command
+  std::vector<ConfigSchema::Value> values;  // Job::read_values
 };
 
 // Replaces names of models and adapters in the Hub's cache by their folders (io::find_model()).

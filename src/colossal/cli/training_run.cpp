@@ -26,6 +26,7 @@
 #include "colossal/comm/world.h"
 #include "colossal/memory/memory_ledger.h"
 #include "colossal/plan/plan_text.h"
+#include "colossal/tune/prompt_completions.h"
 
 namespace colossal::cli {
 namespace {
@@ -60,6 +61,7 @@ TrainingHooks make_hooks(const TrainingRun& run, const Job& job, cluster::StopLi
                 if (launch) cluster::send_progress(*launch);
               },
           .fit_memory = run.fit_memory,
+          .complete_prompts = tune::complete_prompts,
           .memory_folder = memory_folder_of(job, launch)};
 }
 

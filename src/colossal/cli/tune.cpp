@@ -57,7 +57,9 @@ TrainingRun read_run(Method method, const RunArguments& arguments) {
                   .arguments = arguments,
                   .given = {},
                   .make_task = tune::make_task(tuning)};
-  for (const ConfigSchema::Value& value : keys.schema.values()) {
+  run.given.command = fmt::format("tune {}", tune::method_name(method));
+  run.given.values = keys.schema.values();
+  for (const ConfigSchema::Value& value : run.given.values) {
     if (value.source != ConfigSource::by_default) run.given.keys.insert(value.key);
     if (value.key.starts_with("tune.") || value.key == "data.packing") {
       run.settings.emplace_back(value.key, value.text);

@@ -97,18 +97,27 @@ DefaultSettings default_settings(const std::string& name) {
   return find(name).defaults;
 }
 
+DefaultSettings used_settings(const std::string& name, const OptimizerConfig& config) {
+  DefaultSettings used = default_settings(name);
+  if (used.betas && has_adam_betas(name)) used.betas = config.adam_betas;
+  if (used.betas && config.betas) used.betas = config.betas;
+  if (used.eps && config.eps) used.eps = config.eps;
+  if (used.momentum && config.momentum) used.momentum = config.momentum;
+  return used;
+}
+
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const OptimizerConfig& config,
                                           bool matrix) {
   const Entry& entry = find(name);
   const DefaultSettings& defaults = entry.defaults;
+  const DefaultSettings used = used_settings(name, config);
   Settings settings{.config = config};
-  if (defaults.betas) {
-    settings.betas =
-        config.betas.value_or(has_adam_betas(name) ? config.adam_betas : *defaults.betas);
+  if (used.betas) {
+    settings.betas = *used.betas;
     check_betas(settings.betas, entry);
   }
-  settings.eps = config.eps.value_or(defaults.eps.value_or(0));
-  settings.momentum = config.momentum.value_or(defaults.momentum.value_or(0));
+  settings.eps = config.eps.value_or(used.eps.value_or(0));
+  settings.momentum = config.momentum.value_or(used.momentum.value_or(0));
   if (!(settings.momentum >= 0 && settings.momentum < 1)) {
     throw ConfigError(
         fmt::format("optimizer.momentum = {}: a decay rate from 0 to below 1", settings.momentum));

@@ -68,6 +68,9 @@ struct DefaultSettings {
   std::optional<double> eps = {};
   std::optional<double> momentum = {};
 };
+// Returns the settings that an optimizer of this configuration uses: those that are set, else the
+// optimizer's defaults. Throws ConfigError for an unknown name.
+DefaultSettings used_settings(const std::string& name, const OptimizerConfig& config);
 // Returns whether OptimizerConfig::adam_betas replace DefaultSettings::betas as the optimizer's
 // default.
 bool has_adam_betas(const std::string& name);

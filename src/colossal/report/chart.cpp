@@ -121,8 +121,15 @@ double last_value(const DrawnSeries& series) {
   return last == series.value.rend() ? std::numeric_limits<double>::quiet_NaN() : *last;
 }
 
-// Returns the legend: names, colours and last values. The script replaces these by the values under
-// the pointer.
+// Returns the value of a series where the sum of all series of a stacked form is largest.
+double value_at_peak(const Plot& plot, const DrawnSeries& series) {
+  const std::vector<double>& sum = plot.series.back().top;
+  const auto peak = std::ranges::max_element(sum);
+  return peak == sum.end() ? last_value(series) : series.value[peak - sum.begin()];
+}
+
+// Returns the legend: names, colours and values (LegendValues). The script replaces these by the
+// values under the pointer.
 std::string legend(const Plot& plot) {
   std::string html = "<ul class=\"legend\">";
   const bool has_names = plot.series.size() > 1;
@@ -130,8 +137,10 @@ std::string legend(const Plot& plot) {
     const DrawnSeries& series = plot.series[i];
     const std::string name =
         has_names ? fmt::format("<span class=\"name\">{}</span> ", escape_html(series.name)) : "";
+    const double value = plot.chart.legend == LegendValues::at_peak ? value_at_peak(plot, series)
+                                                                    : last_value(series);
     html += fmt::format("<li class=\"{}\">{}<output>{}</output></li>", color_class(i), name,
-                        escape_html(format_quantity(last_value(series), plot.chart.unit)));
+                        escape_html(format_quantity(value, plot.chart.unit)));
   }
   return html + "</ul>";
 }

@@ -22,6 +22,12 @@ enum class ChartForm {
   stacked_bar,   // one bar per x, with one part per series, stacked
 };
 
+// Which values a legend shows until the pointer is on the chart.
+enum class LegendValues {
+  last,     // of each series
+  at_peak,  // at the x where the sum of all series is largest; for stacked forms
+};
+
 // A series of values: points (x[i], y[i]).
 struct ChartSeries {
   std::string name;       // name in the legend, which shows names if there are several series
@@ -39,6 +45,7 @@ struct Chart {
   ChartForm form = ChartForm::line;
   // logarithmic: only with ChartForm::line; values <= 0 are gaps.
   AxisScale y_scale = AxisScale::linear;
+  LegendValues legend = LegendValues::last;
   bool from_zero = false;  // for lines with a linear axis: the vertical axis includes 0
   // Drawn in the page's seven colors (page.h), in turn.
   std::vector<ChartSeries> series = {};

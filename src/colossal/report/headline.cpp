@@ -144,6 +144,12 @@ void add_time(std::span<const StepMetrics> metrics, std::vector<Headline>& out) 
   if (seconds.empty()) return;
   out.push_back({"Time in steps", format_seconds(sum_of(metrics, &StepMetrics::step_seconds)),
                  fmt::format("{} a step", format_seconds(median(seconds)))});
+  const double evaluations = sum_of(metrics, &StepMetrics::evaluation_seconds);
+  if (evaluations > 0) {
+    out.push_back(
+        {"Time in evaluations", format_seconds(evaluations),
+         fmt::format("{} of them", values_of(metrics, &StepMetrics::evaluation_seconds).size())});
+  }
 }
 
 }  // namespace

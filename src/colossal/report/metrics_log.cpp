@@ -85,6 +85,7 @@ bool is_of_task(const std::string& key) {
                                             "tokens",
                                             "tokens_per_second",
                                             "step_seconds",
+                                            "evaluation_seconds",
                                             "model_flops_utilization",
                                             "memory_peak_bytes",
                                             "memory_at_peak",
@@ -114,6 +115,7 @@ StepMetrics metrics_of(const json& object) {
   metrics.tokens = number_or_missing(object, "tokens");
   metrics.tokens_per_second = number_or_missing(object, "tokens_per_second");
   metrics.step_seconds = number_or_missing(object, "step_seconds");
+  metrics.evaluation_seconds = number_or_missing(object, "evaluation_seconds");
   metrics.model_flops_utilization = number_or_missing(object, "model_flops_utilization");
   metrics.memory_peak_bytes = number_or_missing(object, "memory_peak_bytes");
   metrics.device_peak_bytes = number_or_missing(object, "device_peak_bytes");

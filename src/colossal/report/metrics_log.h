@@ -32,10 +32,12 @@ struct StepMetrics {
   double validation_loss = kMissing;  // only at steps with an evaluation
   double grad_norm = kMissing;        // norm of the whole gradient, before clipping
   double learning_rate = kMissing;
-  double tokens = kMissing;                   // number of input tokens of the global batch
-  double tokens_per_second = kMissing;        // tokens / step_seconds, so of all ranks together
-  double step_seconds = kMissing;             // duration of the step
-  double model_flops_utilization = kMissing;  // fraction of the machine's measured FLOP/s
+  double tokens = kMissing;              // number of input tokens of the global batch
+  double tokens_per_second = kMissing;   // tokens / step_seconds, so of all ranks together
+  double step_seconds = kMissing;        // duration of the step, without its evaluation
+  double evaluation_seconds = kMissing;  // duration of the evaluation after the step
+  // Fraction of the rate of matrix products that was measured when the process began.
+  double model_flops_utilization = kMissing;
   // Peak so far of the resident memory of a rank's process, and of a rank's GPU memory (NaN on
   // CPUs); maxima over ranks.
   double memory_peak_bytes = kMissing;

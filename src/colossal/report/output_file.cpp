@@ -48,6 +48,13 @@ void OutputFile::write(std::string_view bytes) {
   size_ += whole;
 }
 
+bool OutputFile::is_still_at_path() const {
+  struct stat here {
+  }, there{};
+  return ::fstat(descriptor_.get(), &here) == 0 && ::stat(path_.c_str(), &there) == 0 &&
+         here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+}
+
 void OutputFile::truncate_to(int64_t size) {
   if (::ftruncate(descriptor_.get(), size) != 0) raise_io_error("shorten", path_);
   size_ = size;

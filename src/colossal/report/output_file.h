@@ -33,6 +33,8 @@ class OutputFile {
   // destructor, which also closes the file, ignores them.
   void close();
 
+  // Whether path() still leads to the open file, which is not so if it was renamed or removed.
+  bool is_still_at_path() const;
   const std::filesystem::path& path() const { return path_; }
   int64_t size() const { return size_; }  // file size in bytes
 

@@ -109,13 +109,15 @@ Chart traffic_chart(const Metrics& metrics) {
 }
 
 Chart step_memory_chart(const std::vector<ChartSeries>& step_memory) {
-  return {.title = "Memory over a step",
-          .note = "tensors of rank 0 in this run's second step, in milliseconds",
-          .x_name = "at ms",
-          .unit = kBytes,
-          .form = ChartForm::stacked_area,
-          .series = step_memory,
-          .height = 260};
+  return {
+      .title = "Memory over a step",
+      .note = "tensors of rank 0 in this run's second step, in milliseconds; values at the peak",
+      .x_name = "at ms",
+      .unit = kBytes,
+      .form = ChartForm::stacked_area,
+      .legend = LegendValues::at_peak,
+      .series = step_memory,
+      .height = 260};
 }
 
 std::string charts_section(const RunReport& report) {
@@ -127,13 +129,16 @@ std::string charts_section(const RunReport& report) {
   for (const Chart& chart : {
            gradient_chart(metrics),
            chart_from_zero(metrics, {.title = "Learning rate"}, &StepMetrics::learning_rate),
-           chart_from_zero(metrics, {.title = "Throughput", .unit = kTokensPerSecond},
-                           &StepMetrics::tokens_per_second),
-           chart_from_zero(metrics,
-                           {.title = "Utilisation",
-                           .note = "model FLOPs over the measured rate",
-                           .unit = kPercent},
-                           &StepMetrics::model_flops_utilization),
+           chart_from_zero(
+               metrics,
+               {.title = "Throughput", .note = "without evaluations", .unit = kTokensPerSecond},
+               &StepMetrics::tokens_per_second),
+           chart_from_zero(
+               metrics,
+               {.title = "Utilisation",
+               .note = "model FLOPs over the rate of matrix products measured at the start",
+               .unit = kPercent},
+               &StepMetrics::model_flops_utilization),
            memory_chart(metrics),
            traffic_chart(metrics),
            step_memory_chart(report.step_memory),
@@ -252,10 +257,15 @@ std::string configuration_section(const std::vector<Setting>& configuration) {
   return html + "</div></section>\n";
 }
 
-std::string sample_section(const RunReport& report) {
-  if (report.sample.empty() && report.sample_prompt.empty()) return "";
-  return fmt::format("<section><h2>Sample</h2>\n<pre><b>{}</b>{}</pre></section>\n",
-                     escape_html(report.sample_prompt), escape_html(report.sample));
+std::string samples_section(const RunReport& report) {
+  if (report.samples.empty()) return "";
+  std::string html =
+      fmt::format("<section><h2>Samples after step {}</h2>\n", format_count(report.samples_step));
+  for (const TextSample& sample : report.samples) {
+    html += fmt::format("<pre><b>{}</b>{}</pre>\n", escape_html(sample.prompt),
+                        escape_html(sample.completion));
+  }
+  return html + "</section>\n";
 }
 
 }  // namespace
@@ -266,7 +276,7 @@ void write_run_report(const std::filesystem::path& html, const RunReport& report
   body += headline_section(report.metrics);
   body += charts_section(report);
   body += load_map_figure(report.expert_rows);
-  body += sample_section(report);
+  body += samples_section(report);
   const std::string facts = facts_section("Model", report.model) +
                             facts_section("Machine", report.machine) +
                             facts_section("Memory at the peak", memory_at_peak(report.metrics)) +

@@ -1,5 +1,5 @@
 // Writes the report of a training run: report.html, a single self-contained page with headlines,
-// charts, the configuration and a sample.
+// charts, the configuration and samples.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,12 @@ struct Fact {
   std::string value;
 };
 
+// A text that the model wrote after a prompt.
+struct TextSample {
+  std::string prompt;
+  std::string completion;
+};
+
 // What a report shows. All strings are plain text and may contain any bytes.
 struct RunReport {
   std::string title;
@@ -42,9 +48,9 @@ struct RunReport {
   std::vector<Setting> configuration;  // sections are shown in the order of their first keys
   std::vector<Fact> machine;           // facts about the machine
   std::vector<Fact> model;             // facts about the model
-  // A text that the model generated, and its prompt. If both are empty, the report has no sample.
-  std::string sample_prompt;
-  std::string sample;
+  // Texts that the model wrote after samples_step. Empty: the report has none.
+  std::vector<TextSample> samples;
+  int64_t samples_step = 0;
 };
 
 // Writes the report to the file `html`; replaces an existing file atomically. Omits sections for

@@ -116,7 +116,8 @@ SampleOptions sample_options(const Tuning& tuning, const RunConfig& run) {
                         .text_field = run.data.text_field,
                         .pair_field = tuning.config.pair_field,
                         .label_field = tuning.config.label_field,
-                        .invalid = run.data.invalid};
+                        .invalid = run.data.invalid,
+                        .format = run.data.format};
   const TuneConfig& config = tuning.config;
   std::optional<text::ChatTemplate> found;
   if (config.chat_template != "model") {
@@ -181,6 +182,9 @@ Samples SampleTask::read(const std::vector<std::string>& files, const char* sett
     options.decoder_start_token = static_cast<int32_t>(job_.model.facts.decoder_start_token);
   }
   options.progress = reading;
+  if (const auto& bos = job_.config.data.bos) {
+    options.before_text = beginning_of_documents(*tokenizer_, bos);
+  }
   Samples found = read_samples(files, *tokenizer_, options);
   tell(found, setting, job_.sequence_length);
   if (const auto packing = config().packing) {
@@ -191,6 +195,13 @@ Samples SampleTask::read(const std::vector<std::string>& files, const char* sett
               static_cast<double>(before) / static_cast<double>(found.samples.size()));
   }
   return found;
+}
+
+std::vector<int32_t> SampleTask::prompt_tokens(const std::string& prompt) const {
+  if (train_.chats == 0) return tokenizer_->encode_prompt(prompt);
+  const auto chat_template = sample_options(tuning_, job_.config).chat_template;
+  const nlohmann::ordered_json messages = {{{"role", "user"}, {"content", prompt}}};
+  return tokenizer_->encode(chat_template->render(messages, {.add_generation_prompt = true}).text);
 }
 
 const Sample& SampleTask::sample_at(int64_t position) const {
@@ -277,11 +288,11 @@ double SampleTask::mean_over_ranks(double sum, double count) const {
 }
 
 nlohmann::json SampleTask::state() const {
-  nlohmann::json state{
-      {"method", method_name(tuning_.method)},   {"samples", train_.samples.size()},
-      {"contents", train_.fingerprint},          {"tokenizer", tokenizer_->fingerprint()},
-      {"sequence_length", job_.sequence_length}, {"global_batch", job_.config.train.global_batch},
-      {"seed", job_.config.data.seed},           {"models_beside", models_beside_}};
+  nlohmann::json state{{"method", method_name(tuning_.method)},
+                       {"samples", train_.samples.size()},
+                       {"contents", train_.fingerprint},
+                       {"tokenizer", tokenizer_->fingerprint()},
+                       {"models_beside", models_beside_}};
   if (validation_) state["validation_contents"] = validation_->fingerprint;
   return state;
 }
@@ -305,17 +316,16 @@ void SampleTask::check_resumed(const nlohmann::json& saved) const {
                                              : "colossal train",
                     method_name(tuning_.method)));
   }
+  refuse_other_tokenizer(saved, *tokenizer_, job_.tokenizer);
   if (context_.rank() != 0) return;  // the state is the same on all ranks
   const nlohmann::json here = state();
-  for (const auto& [field, what] :
-       {std::pair{"contents", "data.train"}, std::pair{"tokenizer", "data.tokenizer"},
-        std::pair{"sequence_length", "data.sequence_length"},
-        std::pair{"global_batch", "train.global_batch"}, std::pair{"seed", "data.seed"}}) {
-    if (!saved.contains(field) || saved[field] == here[field]) continue;
+  if (saved.contains("contents") && saved["contents"] != here["contents"]) {
     log::warn(
-        "{} has changed since this checkpoint: the samples will differ from those of an "
-        "uninterrupted run",
-        what);
+        "the corpus has changed since this checkpoint ({} samples then, {} now{}): the samples "
+        "will "
+        "differ from those of an uninterrupted run",
+        format_count(saved.value("samples", int64_t{0})), format_count(std::ssize(train_.samples)),
+        saved.value("samples", size_t{0}) == train_.samples.size() ? " with other contents" : "");
   }
   const nlohmann::json before = saved.value("models_beside", nlohmann::json::object());
   for (const auto& [setting, digest] : models_beside_) {

@@ -44,6 +44,8 @@ class SampleTask : public TrainingTask {
  public:
   const text::Tokenizer& tokenizer() const override { return *tokenizer_; }
   text::TaughtText taught() const override { return taught_; }
+  // A prompt of a run whose samples are conversations becomes the first message of one.
+  std::vector<int32_t> prompt_tokens(const std::string& prompt) const override;
   bool has_validation() const override { return validation_.has_value(); }
   data::BatchLoader training_loader(int64_t steps_done) const override;
   data::BatchLoader validation_loader() const override;

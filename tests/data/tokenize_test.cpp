@@ -197,9 +197,11 @@ TEST(Tokenize, FilesThatAreNotUtf8AreCountedWhereTheirBytesAreTokens) {
   std::string text = "x";
   while (std::ssize(text) < (33 << 20)) text += "\xc3\xa4";  // borders of pieces after odd bytes
   folder.write("a", text);
-  folder.write("b", "caf\xe9 cr\xe8me");
+  folder.write("b", "cr\xe8me caf\xe9");
   folder.write("c", text + "\xff" + text);
   const Outcome outcome = tokenize({folder / "*"}, LetterTokenizer(257, true));
+  folder.write("d", "caf\xe9");  // ends as if within a character
+  EXPECT_EQ(tokenize({folder / "d"}, LetterTokenizer(257, true)).counts.not_utf8_files, 1);
   EXPECT_EQ(outcome.counts.not_utf8_files, 2);
   EXPECT_EQ(outcome.counts.not_utf8_file, folder / "b");
 }

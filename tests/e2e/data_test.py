@@ -99,9 +99,10 @@ class Data(EndToEndTest):
         self.train(*self.flags("files", checkpoints=False), self.source("?.txt"), *flags)
         for name in self.tables():
             with self.subTest(name):
-                log = self.train(*self.flags(name, checkpoints=False), self.source(name), *flags)
+                run = f"of {name}"
+                log = self.train(*self.flags(run, checkpoints=False), self.source(name), *flags)
                 self.assertRegex(log, r"tokens of 1 file, 5 documents")
-                self.assertEqual(self.losses(name), self.losses("files"))
+                self.assertEqual(self.losses(run), self.losses("files"))
         other = self.train(*self.flags(), self.source("t.parquet"), "--data.text_field=body", *flags, expect=2)
         self.assertRegex(other, r'row 1 of .*t.parquet\' has no field "body", only "id", "tags", "text"')
         damaged = self.directory / "damaged.parquet"
@@ -123,6 +124,17 @@ class Data(EndToEndTest):
                          "--data.invalid=skip")
         self.assertIn("skipped 4 files", log)
 
+    def test_lines_under_the_name_of_a_text_are_told(self):
+        lines = gzip.decompress((self.directory / "lines.jsonl.gz").read_bytes())
+        (self.directory / "b.txt.GZ").write_bytes(gzip.compress(lines))
+        flags = [*self.flags(checkpoints=False), self.source("b.txt.GZ"), "--train.steps=1"]
+        told = "b.txt.GZ' looks like JSON lines, but is read as one text"
+        self.assertIn(told, self.train(*flags, "--data.text_field=body"))
+        self.assertNotIn(told, self.train(*flags))
+        log = self.train(*flags, "--data.text_field=body", "--data.format=jsonl")
+        self.assertNotIn("looks like", log)
+        self.assertIn("5 documents", log)
+
     def test_what_is_wrong_is_named(self):
         def refusal(*flags):
             return self.train(*self.flags(), "--train.steps=1", *flags, expect=2)
@@ -130,7 +142,6 @@ class Data(EndToEndTest):
         lines = self.source("lines.jsonl.gz")
         self.assertRegex(refusal(lines), r'line 1 of .*lines.jsonl.gz\' has no field "text", only "body", "id"')
         self.assertIn("data.train has 1 entry", refusal(lines, "--data.weights=1,2"))
-        self.assertIn("a number from 0", refusal(self.source("0.txt", "1.txt"), "--data.weights=1,nan"))
         self.assertIn("all weights are 0", refusal(self.source("0.txt", "1.txt"), "--data.weights=0,0"))
         cut = self.directory / "cut.txt.gz"
         cut.write_bytes((self.directory / "lines.jsonl.gz").read_bytes()[:-50])

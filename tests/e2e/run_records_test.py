@@ -151,7 +151,6 @@ class Evaluations(EndToEndTest):
                    "--train.evaluate_every=3")
         metrics = self.metrics()
         self.assertGreater(metrics[3]["evaluation_seconds"], 5 * metrics[3]["step_seconds"])
-        self.assertLess(metrics[3]["step_seconds"], 3 * metrics[2]["step_seconds"])
         self.assertNotIn("evaluation_seconds", metrics[2])
         log = self.train(*self.flags("some", checkpoints=False), "--train.steps=4", f"--data.validation={validation}",
                          "--train.evaluate_sequences=24")

@@ -201,11 +201,11 @@ std::vector<std::string> changed_settings(const nlohmann::json& saved, const Job
     if (!of_model && (!saved.contains(key) || !here.contains(key))) continue;
     const std::string then = value_in(saved, key), now = value_in(here, key);
     if (then == now) continue;
-    changed.push_back(fmt::format("{} was {} until this checkpoint, and is {} now{}", key, then,
-                                  now,
-                                  key == "train.steps" && job.config.scheduler.name != "constant"
-                                      ? ": the learning rate follows the new length from here on"
-                                      : ""));
+    const bool is_length = key == "train.steps";  // which a constant rate does not depend on
+    if (is_length && job.config.scheduler.name == "constant") continue;
+    changed.push_back(
+        fmt::format("{} was {} until this checkpoint, and is {} now{}", key, then, now,
+                    is_length ? ": the learning rate follows the new length from here on" : ""));
   }
   return changed;
 }

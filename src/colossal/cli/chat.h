@@ -24,7 +24,8 @@ struct ChatArguments {
 // the end of input. Other lines that begin with a slash are commands, which /help lists. Ctrl-C
 // stops the current answer; between answers, it says how to end the conversation. What is not an
 // answer, such as the reason why one failed, is written to stderr. An answer of beam search appears
-// as a whole. interrupts: a queue of SIGINT, created before other threads start. Throws ConfigError if the model has no chat template.
+// as a whole. interrupts: a queue of SIGINT, created before other threads start. Throws ConfigError
+// if the model has no chat template.
 void chat(serve::Engine& engine, const server::ServedModel& model, cluster::SignalQueue& interrupts,
           const ChatArguments& arguments);
 

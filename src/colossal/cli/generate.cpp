@@ -39,7 +39,7 @@ struct GenerateArguments {
   std::string adapter;
   std::optional<std::string> prompt;
   bool chat = false;
-  std::string system;             // the system message of a chat
+  std::string system;  // the system message of a chat
   GenerationArguments generation;
   GenerateFileArguments file;  // its defaults.seed and shows_special are used by all
   std::optional<int> ranks;
@@ -371,10 +371,12 @@ void add_file_options(CLI::App& command, GenerateFileArguments& file) {
 void add_generate(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<GenerateArguments>();
   CLI::App* command = app.add_subcommand("generate", "Continue a text with a model");
-  command
-      ->add_option("model", arguments->model,
-                   "A Hugging Face folder, for example a checkpoint, or a GGUF file")
-      ->required();
+  find_model_of(
+      *command
+           ->add_option("model", arguments->model,
+                        "A Hugging Face folder, for example a checkpoint; the name of a model that "
+                        "was downloaded from the Hub, such as Qwen/Qwen3-8B; or a GGUF file")
+           ->required());
   command->add_option("--prompt", arguments->prompt,
                       "The text to continue. @FILE: the text of a file, -: of stdin, each without "
                       "the line break at its end; @@...: a text that begins with @");

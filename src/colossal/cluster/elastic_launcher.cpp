@@ -58,7 +58,8 @@ class ElasticLauncher {
         change_to(next_);
       } else if (before_change_ && supervisor.configuration_failed()) {
         go_back();
-      } else if (!supervisor.may_restart() || !prepare_restart(has_progressed(supervisor, progress, started))) {
+      } else if (!supervisor.may_restart() ||
+                 !prepare_restart(has_progressed(supervisor, progress, started))) {
         return conclude(exit_code);
       } else if (stop_comes_within(policy_.pause())) {
         return conclude(kStoppedExitCode);

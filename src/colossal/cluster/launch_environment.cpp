@@ -117,7 +117,9 @@ LaunchEnvironment read_torch_variables(const EnvironmentValues& values) {
   const bool ours = values.has(kJobVariable);
   const bool torchrun = !ours && values.has("TORCHELASTIC_RUN_ID");
   launch.by_known_launcher = torchrun;
-  launch.launcher = ours ? "colossal run" : torchrun ? "torchrun" : "a launcher that sets RANK and WORLD_SIZE";
+  launch.launcher = ours       ? "colossal run"
+                    : torchrun ? "torchrun"
+                               : "a launcher that sets RANK and WORLD_SIZE";
   values.read_rank("RANK", "WORLD_SIZE", &meeting.rank, &meeting.size);
 
   if (meeting.size > 1 || values.has("MASTER_ADDR")) {

@@ -59,11 +59,11 @@ const char* process_environment(const char* name);
 std::optional<LaunchEnvironment> read_launch_environment(
     const EnvironmentReader& environment = process_environment);
 
-// Returns read_launch_environment() for a command with the option --ranks, which starts ranks itself
-// where no launcher has done so. ranks: value of the option; nullopt: not given. Another launcher
-// than ours that has started this process as the only rank does not count if more ranks are asked
-// for: the process may be a shell of the user (`srun --pty bash`). Throws ConfigError if a launcher
-// has started another number of ranks.
+// Returns read_launch_environment() for a command with the option --ranks, which starts ranks
+// itself where no launcher has done so. ranks: value of the option; nullopt: not given. Another
+// launcher than ours that has started this process as the only rank does not count if more ranks
+// are asked for: the process may be a shell of the user (`srun --pty bash`). Throws ConfigError if
+// a launcher has started another number of ranks.
 std::optional<LaunchEnvironment> read_launch_environment(const std::optional<int>& ranks);
 
 // If environment.by_known_launcher: from now on, this process receives SIGUSR1, a stop request

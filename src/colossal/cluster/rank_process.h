@@ -67,12 +67,12 @@ class RankProcess {
   std::string who_;
   pid_t pid_ = -1;
   bool ended_ = false;
-  int status_ = 0;             // from waitpid(), if ended_
-  std::vector<int> sent_;      // signals from send_signal()
+  int status_ = 0;                // from waitpid(), if ended_
+  std::vector<int> sent_;         // signals from send_signal()
   FileDescriptor error_pipe_;     // read end of the pipe for send_error()
   FileDescriptor progress_pipe_;  // read end of the pipe for send_progress()
   bool has_progressed_ = false;
-  std::string text_;           // message of the ended rank
+  std::string text_;  // message of the ended rank
 };
 
 }  // namespace colossal::cluster

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
 
@@ -80,11 +81,9 @@ bool determine_format(SourceFile& file, const std::string& setting, const Format
   if (file.format == FileFormat::json && options.otherwise == FileFormat::text) {
     file.format = format_of_json(read_beginning_of_text(file, kJsonBytes), options.text_field);
   }
-  if (file.format != FileFormat::by_name || file.compression != Compression::none) {
-    if (file.format == FileFormat::by_name) file.format = options.otherwise;
-    return true;
-  }
+  if (file.format != FileFormat::by_name) return true;
   file.format = options.otherwise;
+  if (file.compression != Compression::none) return true;
   const std::optional<Recognized> found = recognize(read_beginning(file, kMagicBytes));
   if (!found) return true;
   if (found->format) file.format = *found->format;
@@ -99,6 +98,24 @@ bool determine_format(SourceFile& file, const std::string& setting, const Format
       "it out, or set data.invalid = \"skip\" to skip such files; data.format = \"text\" takes the "
       "bytes of all files as they are",
       setting, file.path, found->what));
+}
+
+// Whether a file that is read as one text begins with a line of JSON that has the field of
+// documents.
+bool looks_like_lines(const SourceFile& file, const std::string& text_field) {
+  constexpr int64_t kLineBytes = int64_t{64} << 10;
+  if (!read_beginning_of_text(file, 1).starts_with('{')) return false;
+  const std::string beginning = read_beginning_of_text(file, kLineBytes);
+  const nlohmann::json first = nlohmann::json::parse(beginning.substr(0, beginning.find('\n')),
+                                                     nullptr, /*allow_exceptions=*/false);
+  return first.is_object() && first.contains(text_field);
+}
+
+void warn_of_lines(const std::string& first, int64_t files, const std::string& setting) {
+  log::warn(
+      "{}: '{}'{} looks like JSON lines, but is read as one text, because of its name; "
+      "data.format = \"jsonl\" reads a document from each line",
+      setting, first, files > 1 ? fmt::format(" (and {} other files)", files - 1) : "");
 }
 
 }  // namespace
@@ -120,6 +137,8 @@ std::vector<SourceFile> find_source_files(std::span<const std::string> patterns,
   }
   std::vector<SourceFile> files;
   files.reserve(paths.size());
+  std::string first_with_lines;
+  int64_t with_lines = 0;
   for (const std::string& path : paths) {
     SourceFile file = describe(path);
     file.format = options.format;
@@ -127,8 +146,13 @@ std::vector<SourceFile> find_source_files(std::span<const std::string> patterns,
       if (skipped) ++*skipped;
       continue;
     }
+    if (options.format == FileFormat::by_name && file.format == FileFormat::text &&
+        format_of_name(path) == FileFormat::by_name && looks_like_lines(file, options.text_field)) {
+      if (with_lines++ == 0) first_with_lines = path;
+    }
     files.push_back(std::move(file));
   }
+  if (with_lines > 0) warn_of_lines(first_with_lines, with_lines, setting);
   return files;
 }
 

@@ -39,17 +39,19 @@ std::vector<std::byte> pack(std::span<const int32_t> tokens, const text::Tokeniz
   return packed;
 }
 
-// Whether a piece of a text is UTF-8, apart from characters that its borders cut.
-bool is_utf8(std::string_view piece) {
+// Whether a piece of a text is UTF-8, apart from characters that its borders cut: at its beginning,
+// unless it begins its file, and at its end, unless it ends its file.
+bool is_utf8(std::string_view text, const TextPiece& piece, const SourceFile& file) {
   constexpr size_t kMostCut = 3;
   size_t cut = 0;
-  while (cut < std::min(kMostCut, piece.size()) &&
-         (static_cast<unsigned char>(piece[cut]) & 0xc0) == 0x80) {
+  while (!piece.begins_file && cut < std::min(kMostCut, text.size()) &&
+         (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) {
     ++cut;
   }
-  piece.remove_prefix(cut);
-  const std::string_view rest = piece.substr(text::valid_utf8_length(piece));
-  return rest.empty() || text::read_utf8_prefix(rest).kind == text::Utf8Prefix::Kind::incomplete;
+  text.remove_prefix(cut);
+  const std::string_view rest = text.substr(text::valid_utf8_length(text));
+  return rest.empty() || (piece.end < file.size &&
+                          text::read_utf8_prefix(rest).kind == text::Utf8Prefix::Kind::incomplete);
 }
 
 // Turns pieces of files into tokens; called from several threads.
@@ -72,7 +74,7 @@ class PieceEncoder {
       if (piece.begins_file) begin_document(tokens);
       return {.tokens = pack(tokens, tokenizer_),
               .documents = piece.begins_file ? 1 : 0,
-              .is_utf8 = !tokenizer_.is_concatenative() || is_utf8(text)};
+              .is_utf8 = !tokenizer_.is_concatenative() || is_utf8(text, piece, file)};
     } catch (const text::InvalidText& invalid) {
       if (options_.invalid == InvalidFiles::skip) return {.skipped = true};
       throw ConfigError(fmt::format(

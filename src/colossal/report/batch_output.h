@@ -2,10 +2,10 @@
 // each line of the input, in the same order. A process may be killed at any time: the same command
 // goes on after the complete lines, and no line that was complete is made again.
 //
-// Beside OUTPUT there is OUTPUT.progress.jsonl. Its first line has the settings with which the lines
-// are made. It is followed by lines that are complete but wait for lines before them, until the
-// output is whole. Outputs that are no regular files, such as pipes, have no such file and cannot be
-// continued.
+// Beside OUTPUT there is OUTPUT.progress.jsonl. Its first line has the settings with which the
+// lines are made. It is followed by lines that are complete but wait for lines before them, until
+// the output is whole. Outputs that are no regular files, such as pipes, have no such file and
+// cannot be continued.
 #pragma once
 
 #include <cstdint>
@@ -38,9 +38,9 @@ struct BatchProgress {
 // Returns the path of OUTPUT.progress.jsonl.
 std::filesystem::path batch_progress_file(const std::filesystem::path& output);
 
-// Reads what an output already has, without changing anything. count: number of lines of the input. Throws
-// ConfigError if the output was made with other settings, or if it has lines but nothing says how
-// they were made. Throws IoError if it cannot be read.
+// Reads what an output already has, without changing anything. count: number of lines of the input.
+// Throws ConfigError if the output was made with other settings, or if it has lines but nothing
+// says how they were made. Throws IoError if it cannot be read.
 BatchProgress read_batch_progress(const std::filesystem::path& output,
                                   const BatchSettings& settings, int64_t count);
 
@@ -52,14 +52,15 @@ void refuse_input_as_output(const std::vector<std::string>& inputs,
 // Writes an output. Thread-safe.
 class BatchOutput {
  public:
-  // Opens the output to go on after the lines that it already has; cuts an incomplete last line off.
-  // count: number of lines of the input. Throws ConfigError if another process writes this output,
-  // and what read_batch_progress() throws.
+  // Opens the output to go on after the lines that it already has; cuts an incomplete last line
+  // off. count: number of lines of the input. Throws ConfigError if another process writes this
+  // output, and what read_batch_progress() throws.
   BatchOutput(const std::filesystem::path& output, const BatchSettings& settings, int64_t count);
 
   // Returns whether the line was complete when the output was opened, or was put since.
   bool is_done(int64_t index) const;
-  // Adds the line number `index` (from 0) of the output. line: without a line break. Throws IoError.
+  // Adds the line number `index` (from 0) of the output. line: without a line break. Throws
+  // IoError.
   void put(int64_t index, const std::string& line);
   // Number of lines that put() has taken, those of earlier processes included.
   int64_t num_done() const;
@@ -67,9 +68,9 @@ class BatchOutput {
   void finish();
 
  private:
-  mutable std::mutex mutex_;  // guards the members below
-  std::string settings_;      // the first line of the progress file
-  std::optional<OutputFile> file_;  // always set after construction
+  mutable std::mutex mutex_;                 // guards the members below
+  std::string settings_;                     // the first line of the progress file
+  std::optional<OutputFile> file_;           // always set after construction
   std::optional<OutputFile> progress_file_;  // nullopt if the output cannot be continued
   BatchProgress progress_;
 };

@@ -346,9 +346,8 @@ Samples read_samples(const std::vector<std::string>& patterns, const text::Token
   const int64_t files =
       for_each_line(patterns, options.setting, options.label_field, options.format, read);
   if (found.samples.empty()) {
-    throw ConfigError(fmt::format("{}: no samples in {}; expected are rows of {}",
-                                  options.setting, counted(files, "file"),
-                                  expected_fields(options.kind)));
+    throw ConfigError(fmt::format("{}: no samples in {}; expected are rows of {}", options.setting,
+                                  counted(files, "file"), expected_fields(options.kind)));
   }
   found.fingerprint = fingerprint_of(found.samples);
   return found;

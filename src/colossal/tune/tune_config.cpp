@@ -425,12 +425,11 @@ void describe(ConfigSchema& schema, Method method, TuneConfig& config) {
              "The chat template, which turns a conversation into a text. \"model\": the template "
              "of model.path. A path: a template file (.jinja).",
              {.per_rank = true});
-  schema.add(
-      "data.eos_token", &config.eos_token,
-      "The token that ends texts and turns, such as \"</s>\". Checkpoints name it as an "
-      "end token, so that generation stops where the model was taught to. \"auto\": the "
-      "tokenizer's end token and, of conversations, the token with which the chat template "
-      "ends what the assistant says.");
+  schema.add("data.eos_token", &config.eos_token,
+             "The token that ends texts and turns, such as \"</s>\". Checkpoints name it as an "
+             "end token, so that generation stops where the model was taught to. \"auto\": the "
+             "tokenizer's end token and, of conversations, the token with which the chat template "
+             "ends what the assistant says.");
   describe_loss_type(schema, method, config);
   if (method == Method::sft) {
     schema.add("tune.assistant_only_loss", &config.assistant_only_loss,

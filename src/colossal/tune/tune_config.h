@@ -95,8 +95,8 @@ struct TuneConfig {
   // these only max_completion_length, temperature, top_p, min_p, repetition_penalty, top_k and
   // batch_invariant. A generation is the completions that updates_per_generation() consecutive
   // updates train on. A group is the completions of one prompt in a generation.
-  std::vector<std::string> reward;      // names as in rewards.h
-  std::vector<double> reward_weights;   // one per reward; empty: all 1
+  std::vector<std::string> reward;                   // names as in rewards.h
+  std::vector<double> reward_weights;                // one per reward; empty: all 1
   std::chrono::milliseconds reward_timeout{60'000};  // of a call of a program or an HTTP service
   int64_t num_generations = 8;          // TRL's name for the number of completions of a group
   int64_t max_completion_length = 512;  // tokens

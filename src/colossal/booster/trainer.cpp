@@ -499,7 +499,7 @@ class Trainer {
     const std::vector<std::string>& texts = job_.config.train.sample_prompts;
     if (texts.empty()) return;
     const std::vector<std::string> completions =
-        hooks_.complete_prompts(job_, *model_, engine_, task_->tokenizer(), prompts_);
+        hooks_.complete_prompts(job_, *model_, engine_, *task_, prompts_);
     std::vector<report::TextSample> samples;
     for (size_t i = 0; i < texts.size(); ++i) samples.push_back({texts[i], completions[i]});
     if (context_.rank() == 0) monitor_.add_samples(engine_.steps_done(), samples);

@@ -33,11 +33,11 @@ struct TrainingHooks {
   // allocated; all ranks use what rank 0 decides. Throws ConfigError if the job cannot fit. Empty:
   // no budget is checked, and neither memory.recompute nor memory.offload_* may be "auto".
   std::function<Job(const Job&)> fit_memory = {};
-  // Returns what the model writes after each prompt (train.sample_prompts), at most
+  // Returns what the model of the task writes after each prompt (train.sample_prompts), at most
   // train.sample_tokens tokens, without special tokens. Called on all ranks, with the same prompts;
   // collective. Empty: the run cannot have sample_prompts.
   std::function<std::vector<std::string>(const Job&, models::LanguageModel&, Engine&,
-                                         const text::Tokenizer&,
+                                         const TrainingTask&,
                                          const std::vector<std::vector<int32_t>>& prompts)>
       complete_prompts = {};
   // Folder for the checkpoints of checkpoint.memory_every, on a file system in memory that all

@@ -287,7 +287,24 @@ report::BatchSettings settings_of(const GenerateArguments& arguments, const Open
   add("--quantize-group", arguments.quantize.group.value_or(-1));
   add("--precision.compute", opening.config.compute);
   add("--kv-type", arguments.int8_key_values ? "int8" : "auto");
-  add("the settings of generation", serve::describe(opening.settings));
+  // Other settings are those of the model's folder or of --override-generation-config.
+  const serve::GenerationSettings& generation = opening.settings;
+  const serve::SamplingOptions& sampling = generation.sampling;
+  add("--override-generation-config", arguments.generation.override_config);
+  add("--temperature", sampling.temperature);
+  add("--top-k", sampling.top_k);
+  add("--top-p", sampling.top_p);
+  add("--min-p", sampling.min_p);
+  add("--typical-p", sampling.typical_p);
+  add("--repetition-penalty", sampling.repetition_penalty);
+  add("--presence-penalty", sampling.presence_penalty);
+  add("--frequency-penalty", sampling.frequency_penalty);
+  add("--min-tokens", sampling.min_tokens);
+  add("--max-new-tokens", generation.max_new_tokens.value_or(-1));
+  add("--stop", nlohmann::json(generation.stop).dump());
+  add("--num-beams", generation.beams.width);
+  add("--length-penalty", generation.beams.length_penalty);
+  add("--early-stopping", static_cast<int>(generation.beams.early_stopping));
   const server::BatchDefaults& defaults = arguments.file.defaults;
   add("--seed", defaults.seed);
   add("--logprobs", defaults.logprobs);

@@ -7,11 +7,12 @@
 namespace colossal::tune {
 
 std::vector<std::string> complete_prompts(const Job& job, models::LanguageModel& model,
-                                          Engine& engine, const text::Tokenizer& tokenizer,
+                                          Engine& engine, const TrainingTask& task,
                                           const std::vector<std::vector<int32_t>>& prompts) {
   TuneConfig greedy;
   greedy.top_k = 1;
-  const RolloutOptions options = rollout_options(greedy, job, tokenizer);
+  const text::Tokenizer& tokenizer = task.tokenizer();
+  const RolloutOptions options = rollout_options(greedy, job, tokenizer, task.taught());
   std::vector<Prompt> begun;
   for (const std::vector<int32_t>& tokens : prompts) {
     const int64_t room = job.model.facts.positions - std::ssize(tokens);

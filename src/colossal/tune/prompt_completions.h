@@ -7,16 +7,16 @@
 
 #include "colossal/booster/engine.h"
 #include "colossal/booster/job.h"
+#include "colossal/booster/training_task.h"
 #include "colossal/models/language_model.h"
-#include "colossal/text/tokenizer.h"
 
 namespace colossal::tune {
 
-// Returns what the model writes after each prompt, without special tokens: at most
+// Returns what the model of the task writes after each prompt, without special tokens: at most
 // train.sample_tokens tokens, each the most probable one. All ranks pass the same prompts and get
 // all completions. Collective. Law: that of roll_out_on_all_ranks() (rollout.h).
 std::vector<std::string> complete_prompts(const Job& job, models::LanguageModel& model,
-                                          Engine& engine, const text::Tokenizer& tokenizer,
+                                          Engine& engine, const TrainingTask& task,
                                           const std::vector<std::vector<int32_t>>& prompts);
 
 }  // namespace colossal::tune

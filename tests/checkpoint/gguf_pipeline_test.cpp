@@ -53,6 +53,14 @@ TEST(GgufPipeline, SaysWhatLlamaCppHasNamesFor) {
   EXPECT_EQ(said_of(nullptr, metaspace("never", false)), "no prefix");
 }
 
+// As the tokenizer of bytes that checkpoints of presets have.
+TEST(GgufPipeline, WithoutMergesWordsMayBeginAnywhere) {
+  const json tokenizer{{"normalizer", nullptr},
+                       {"pre_tokenizer", changed(kByteLevel, {{"use_regex", false}})},
+                       {"model", {{"merges", json::array()}}}};
+  EXPECT_EQ(read_gguf_pipeline(tokenizer, "tokenizer.json").named->name, "gpt-2");
+}
+
 TEST(GgufPipeline, RefusesTheRestByName) {
   EXPECT_THAT(said_of(nullptr, changed(kByteLevel, {{"add_prefix_space", true}})),
               HasSubstr("pre_tokenizer is ByteLevel (add_prefix_space = true"));

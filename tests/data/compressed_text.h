@@ -35,8 +35,9 @@ inline std::string zstd_compressed(std::string_view text) {
 
 // With the ending that says so: "a.txt", "a.txt.gz", "a.txt.zst".
 inline std::string as_stored(std::string_view name, std::string_view text) {
-  if (name.ends_with(".gz")) return gzipped(text);
-  return name.ends_with(".zst") ? zstd_compressed(text) : std::string(text);
+  if (name.ends_with(".gz") || name.ends_with(".GZ")) return gzipped(text);
+  const bool is_zstd = name.ends_with(".zst") || name.ends_with(".ZST");
+  return is_zstd ? zstd_compressed(text) : std::string(text);
 }
 
 }  // namespace colossal::data

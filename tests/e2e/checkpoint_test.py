@@ -42,7 +42,8 @@ class HuggingFace(EndToEndTest):
         self.train(*self.flags(), "--train.steps=3", "--precision.compute=fp32", "--parallel.sp=2",
                    f"--data.validation={self.directory}/?.txt", "--data.separate_documents=true", ranks=2)
         model = AutoModelForCausalLM.from_pretrained(self.newest())
-        stream = [token for file in files for token in [*file.read_bytes(), 256]][:-1]
+        stream = [token for file in files if file.read_bytes()
+                  for token in [*file.read_bytes(), 256]][:-1]
         length = (len(stream) - 1) // 32 * 32
         rows = torch.tensor(stream[:length]).view(-1, 32)
         labels = torch.tensor(stream[1:length + 1])

@@ -273,11 +273,12 @@ class Optimizers(EndToEndTest):
         for name, layout in (("lamb", "--parallel.pp=2"), ("came", "--parallel.zero=2"), ("muon", "--parallel.tp=2"),
                              ("muon", "--parallel.zero=2"), ("galore", "--parallel.zero=0")):
             with self.subTest(f"{name} {layout}"):
-                flags = [*self.flags("planned", checkpoints=False), "--train.steps=2", f"--optimizer.name={name}", layout]
+                run = f"planned-{name}-{layout[-4:]}"
+                flags = [*self.flags(run, checkpoints=False), "--train.steps=2", f"--optimizer.name={name}", layout]
                 self.train(*flags, ranks=2)
                 planned = subprocess.run([COLOSSAL, "plan", self.toml, "--ranks=2", *flags, "--json"],
                                          capture_output=True, text=True, check=True)
-                self.assertEqual(json.loads(planned.stdout)["bytes_sent"], self.metrics("planned")[2]["bytes_sent"])
+                self.assertEqual(json.loads(planned.stdout)["bytes_sent"], self.metrics(run)[2]["bytes_sent"])
 
     def test_refusals(self):
         def refused(*flags):

@@ -143,7 +143,7 @@ class ServeAdapters(EndToEndTest):
         for prompt in ("The quick", "naïve"):
             self.assertEqual(self.complete("tiny", prompt, server=server), self.expected("b", prompt))
         self.assertEqual(generated, "The quick" + self.tokenizer.decode(
-            self.expected("b", "The quick"), clean_up_tokenization_spaces=False) + "\n")
+            self.expected("b", "The quick"), clean_up_tokenization_spaces=False, skip_special_tokens=True) + "\n")
         self.assertEqual(list(temporary.iterdir()), [])
         missing = subprocess.run([str(COLOSSAL), "generate", f"{file}.gguf", "--prompt=a"], capture_output=True, text=True)
         self.assertEqual(missing.returncode, 2)

@@ -89,7 +89,7 @@ void set_blocks(Sizes& sizes, const Job& job, int rank) {
   sizes.vocabulary = Partition(job.model.facts.vocabulary, side).range(within).size();
 }
 
-Sizes sizes_of(const Job& job, const Layout& layout, int rank) {
+Sizes sizes_of(const Job& job, const PlannedRun& layout, int rank) {
   const RankGrid mesh(job.strategy);
   const auto shapes = local_shapes(job, rank);
   const bool gpt2 = layout.family == "gpt2";
@@ -149,7 +149,7 @@ int64_t ulysses_bytes(const Sizes& s, const Job& job, int coordinate) {
          s.tokens * s.queries * s.width;
 }
 
-int64_t embedding_bytes(const Sizes& s, const Layout& layout) {
+int64_t embedding_bytes(const Sizes& s, const PlannedRun& layout) {
   const int64_t indices = s.looked_up * 8;
   const int64_t elsewhere = layout.tp > 1 ? s.looked_up : 0;  // a byte a token
   const bool own_positions =
@@ -160,7 +160,7 @@ int64_t embedding_bytes(const Sizes& s, const Layout& layout) {
          (uses_positions ? s.positions * 8 : 0);
 }
 
-int64_t ends(const Sizes& s, const Layout& layout, const Job& job) {
+int64_t ends(const Sizes& s, const PlannedRun& layout, const Job& job) {
   const int64_t norm = layout.family == "gpt2"
                            ? s.between * (s.hidden_here * s.width + s.statistics)
                            : s.between * (s.hidden_here * s.width + s.wide);
@@ -174,13 +174,13 @@ int64_t ends(const Sizes& s, const Layout& layout, const Job& job) {
   return embedding_bytes(s, layout) + norm + head + documents;
 }
 
-Job with_layers(const Layout& layout, int64_t layers) {
+Job with_layers(const PlannedRun& layout, int64_t layers) {
   Job job = job_of(layout);
   job.config.model.overrides[layout.family == "gpt2" ? "n_layer" : "num_hidden_layers"] = layers;
   return resolve_job(job.config, {.ranks = layout.ranks()});
 }
 
-void expect_formulas(const Layout& layout) {
+void expect_formulas(const PlannedRun& layout) {
   for (const int rank : std::set<int>{0, layout.ranks() / 2, layout.ranks() - 1}) {
     const Job job = with_layers(layout, 2);
     const Sizes sizes = sizes_of(job, layout, rank);

@@ -141,7 +141,7 @@ TEST(FitMemory, ChangesAsManySettingsAsItTakes) {
 
 TEST(FitMemory, TheFullestRankIsFoundByRecordingFew) {
   const int threads = at::get_num_threads();
-  for (const Layout& layout : std::vector<Layout>{
+  for (const PlannedRun& layout : std::vector<PlannedRun>{
            {.dp = 3, .tp = 2, .zero = 1},
            {.family = "llama", .dp = 2, .sp = 2, .zero = 3},
            {.dp = 2, .sp = 2, .sp_mode = "ulysses", .zero = 2},

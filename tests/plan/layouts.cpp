@@ -14,7 +14,7 @@ namespace {
 // Sizes that divide by nothing convenient, or, large, some beside which what a dry run has
 // otherwise is little: the 0.4 MiB that products in bf16 may take in LibTorch, unseen by it, and a
 // gradient of activations, where autograd adds two in place, which it never does on meta.
-nlohmann::json model_fields(const Layout& layout) {
+nlohmann::json model_fields(const PlannedRun& layout) {
   if (layout.family == "t5") {
     return {{"vocab_size", 2000}, {"num_layers", 2}, {"num_decoder_layers", 2}};
   }
@@ -56,7 +56,7 @@ nlohmann::json model_fields(const Layout& layout) {
 
 }  // namespace
 
-std::ostream& operator<<(std::ostream& out, const Layout& layout) {
+std::ostream& operator<<(std::ostream& out, const PlannedRun& layout) {
   if (layout.pp > 1) out << fmt::format("pp {} {}, ", layout.pp, layout.pp_schedule);
   if (layout.ep * layout.expert_tp > 1) {
     out << fmt::format("ep {} expert_tp {} copies {}, ", layout.ep, layout.expert_tp,
@@ -72,7 +72,7 @@ std::ostream& operator<<(std::ostream& out, const Layout& layout) {
              layout.separate_documents ? ", documents apart" : "");
 }
 
-Job job_of(const Layout& layout) {
+Job job_of(const PlannedRun& layout) {
   RunConfig config;
   config.model.preset = layout.family == "mixtral" ? "mixtral-8x7b" : layout.family + "-tiny";
   config.model.overrides = model_fields(layout);

@@ -9,7 +9,7 @@
 
 namespace colossal::test {
 
-struct Layout {
+struct PlannedRun {
   std::string family = "gpt2";  // or "llama", "mixtral", "t5", "bart"
   int pp = 1, dp = 1, sp = 1, tp = 1;
   std::string pp_schedule = "1f1b";
@@ -33,9 +33,9 @@ struct Layout {
   int ranks() const { return pp * dp * sp * tp; }
 };
 
-std::ostream& operator<<(std::ostream& out, const Layout& layout);
+std::ostream& operator<<(std::ostream& out, const PlannedRun& layout);
 
-Job job_of(const Layout& layout);
+Job job_of(const PlannedRun& layout);
 
 // A replica's micro-batches of random tokens, on the CPU.
 std::vector<data::Batch> real_batches(const Job& job);

@@ -84,7 +84,7 @@ TEST(Plan, RingsHaveTwoNeighbours) {
 }
 
 TEST(Plan, TheRanksRecordedHoldTheLargestOfAll) {
-  for (const Layout& layout : std::vector<Layout>{
+  for (const PlannedRun& layout : std::vector<PlannedRun>{
            {.dp = 5, .sp = 1, .tp = 3, .zero = 1},
            {.family = "llama", .dp = 4, .sp = 3, .tp = 1, .zero = 1, .num_micro_batches = 2},
            {.family = "llama", .dp = 3, .sp = 2, .tp = 4, .zero = 1, .compute = "bf16"},

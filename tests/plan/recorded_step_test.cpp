@@ -62,12 +62,12 @@ void expect_same_peak(const plan::Recording& dry, const plan::Recording& real, d
 }
 
 // What autograd adds in place, which it never does on meta, counts for more in a small model.
-double tolerance_of(const Layout& layout) {
+double tolerance_of(const PlannedRun& layout) {
   if (layout.hidden > 0 && layout.tp_mode == "1d") return 0.025;
   return layout.large || layout.hidden > 0 ? 0.01 : 0.05;
 }
 
-void expect_same_step(const Layout& layout) {
+void expect_same_step(const PlannedRun& layout) {
   const Job job = job_of(layout);
   const std::vector<RecordedStep> real = real_steps(job);
   at::set_num_threads(1);  // as the ranks' threads have
@@ -90,16 +90,17 @@ void expect_same_step(const Layout& layout) {
 }
 
 // Gradients and weights in parts, activations computed again, at layouts of each kind.
-void add_sharded_and_recomputed(std::vector<Layout>& layouts) {
-  const std::vector<Layout> bases{{.dp = 2},
-                                  {.dp = 3, .dropout = 0.1, .compute = "bf16"},
-                                  {.family = "llama", .dp = 2, .tp = 2},
-                                  {.family = "llama", .dp = 2, .sp = 2},
-                                  {.sp = 2, .tp = 2, .sp_mode = "ulysses", .tp_sequence = false},
-                                  {.dp = 2, .tp = 4, .tp_mode = "2d"},
-                                  {.family = "llama", .tp = 4, .tp_mode = "2.5d"},
-                                  {.tp = 8, .tp_mode = "3d"}};
-  for (Layout layout : bases) {
+void add_sharded_and_recomputed(std::vector<PlannedRun>& layouts) {
+  const std::vector<PlannedRun> bases{
+      {.dp = 2},
+      {.dp = 3, .dropout = 0.1, .compute = "bf16"},
+      {.family = "llama", .dp = 2, .tp = 2},
+      {.family = "llama", .dp = 2, .sp = 2},
+      {.sp = 2, .tp = 2, .sp_mode = "ulysses", .tp_sequence = false},
+      {.dp = 2, .tp = 4, .tp_mode = "2d"},
+      {.family = "llama", .tp = 4, .tp_mode = "2.5d"},
+      {.tp = 8, .tp_mode = "3d"}};
+  for (PlannedRun layout : bases) {
     for (const char* recompute : {"none", "selective", "full"}) {
       for (const int zero : {1, 2, 3}) {
         for (const int micro_batches : {1, 4}) {
@@ -120,8 +121,8 @@ void add_sharded_and_recomputed(std::vector<Layout>& layouts) {
   }
 }
 
-void add_pipelines(std::vector<Layout>& layouts) {
-  const std::vector<Layout> bases{
+void add_pipelines(std::vector<PlannedRun>& layouts) {
+  const std::vector<PlannedRun> bases{
       {},
       {.family = "llama", .dp = 2, .compute = "bf16"},
       {.sp = 2, .dropout = 0.1},
@@ -129,7 +130,7 @@ void add_pipelines(std::vector<Layout>& layouts) {
       {.tp = 2},
       {.tp = 2, .tp_sequence = false, .table_rows = 23},
       {.family = "llama", .tp = 4, .tp_mode = "2d"}};
-  for (Layout layout : bases) {
+  for (PlannedRun layout : bases) {
     for (const int pp : {2, 3}) {
       if (pp == 3 && layout.tp == 4) continue;
       for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"}) {
@@ -148,8 +149,8 @@ void add_pipelines(std::vector<Layout>& layouts) {
   }
 }
 
-std::vector<Layout> all_layouts() {
-  std::vector<Layout> layouts;
+std::vector<PlannedRun> all_layouts() {
+  std::vector<PlannedRun> layouts;
   for (const char* family : {"gpt2", "llama"}) {
     for (const char* compute : {"fp32", "bf16", "fp64"}) {
       for (const int dp : {1, 2}) {
@@ -199,12 +200,12 @@ std::vector<Layout> all_layouts() {
     }
   }
   for (const char* family : {"gpt2", "llama"}) {
-    for (Layout layout : std::vector<Layout>{{.num_micro_batches = 4, .compute = "bf16"},
-                                             {.sp = 2},
-                                             {.sp = 3, .compute = "fp64"},
-                                             {.sp = 2, .sp_mode = "ulysses"},
-                                             {.sp = 2, .tp = 2},
-                                             {.tp = 4, .tp_mode = "2d"}}) {
+    for (PlannedRun layout : std::vector<PlannedRun>{{.num_micro_batches = 4, .compute = "bf16"},
+                                                     {.sp = 2},
+                                                     {.sp = 3, .compute = "fp64"},
+                                                     {.sp = 2, .sp_mode = "ulysses"},
+                                                     {.sp = 2, .tp = 2},
+                                                     {.tp = 4, .tp_mode = "2d"}}) {
       layout.family = family;
       layout.separate_documents = true;
       layouts.push_back(layout);
@@ -215,7 +216,7 @@ std::vector<Layout> all_layouts() {
   return layouts;
 }
 
-std::vector<double> settings_of(const Layout& layout) {
+std::vector<double> settings_of(const PlannedRun& layout) {
   return {layout.family == "gpt2" ? 0.0 : 1.0,
           layout.compute == "fp32"   ? 0.0
           : layout.compute == "bf16" ? 1.0
@@ -239,9 +240,9 @@ std::vector<double> settings_of(const Layout& layout) {
 }
 
 TEST(RecordedStep, IsTheRealOneForEveryPairOfSettings) {
-  const std::vector<Layout> chosen = pairwise(all_layouts(), settings_of);
+  const std::vector<PlannedRun> chosen = pairwise(all_layouts(), settings_of);
   EXPECT_GE(chosen.size(), 12u);
-  for (const Layout& layout : chosen) expect_same_step(layout);
+  for (const PlannedRun& layout : chosen) expect_same_step(layout);
 }
 
 // The third of five micro-batches stands for two.
@@ -265,8 +266,8 @@ TEST(RecordedStep, MovesBetweenTiersWhatTheRealOneMoves) {
 }
 
 TEST(SlowRecordedStep, IsTheRealOneAtEveryLayout) {
-  const std::vector<Layout> layouts = all_layouts();
-  for (const Layout& layout : layouts) expect_same_step(layout);
+  const std::vector<PlannedRun> layouts = all_layouts();
+  for (const PlannedRun& layout : layouts) expect_same_step(layout);
   fmt::print("{} layouts\n", layouts.size());
 }
 
@@ -289,11 +290,12 @@ TEST(RecordedStep, PeaksWithinOnePercent) {
 // Routers of zeros send all tokens to the first experts, as the observed rows say: then a plan
 // knows what each rank has.
 TEST(RecordedStep, CountsWithTheRowsThatWereObserved) {
-  const Layout two{.family = "mixtral", .ep = 2, .expert_rows = {1, 1, 0, 0, 0, 0}, .large = true};
-  Layout one = two;
+  const PlannedRun two{
+      .family = "mixtral", .ep = 2, .expert_rows = {1, 1, 0, 0, 0, 0}, .large = true};
+  PlannedRun one = two;
   one.experts_chosen = 1;
   one.expert_rows = {1, 0, 0, 0, 0, 0};
-  for (Layout layout : {two, one}) {
+  for (PlannedRun layout : {two, one}) {
     layout.dp = 2;
     expect_same_step(layout);
     layout.compute = "bf16";
@@ -373,7 +375,7 @@ TEST(RecordedStep, PeaksAtOddSizes) {
 }
 
 TEST(SlowRecordedStep, PeaksWithinOnePercentAtEveryLayout) {
-  for (Layout layout : all_layouts()) {
+  for (PlannedRun layout : all_layouts()) {
     if (layout.dropout > 0 || layout.num_micro_batches > 1 || layout.ranks() > 4) continue;
     layout.large = true;
     if (layout.sp * layout.tp == 3) continue;  // four heads
@@ -455,7 +457,7 @@ TEST(RecordedStep, OneMiddleMicroBatchStandsForAll) {
 }
 
 // What a step of some micro-batches, of which one stands for others, says of one with all of them.
-void expect_some_stand_for_all(const Layout& layout) {
+void expect_some_stand_for_all(const PlannedRun& layout) {
   const Job job = job_of(layout);
   for (int rank = 0; rank < layout.ranks(); rank += layout.dp) {
     std::ostringstream name;

@@ -56,7 +56,7 @@ RecordedStep one_action(plan::Recording recording) {
 }
 
 Job job_on(int ranks) {
-  Layout layout;
+  PlannedRun layout;
   layout.dp = ranks;
   return job_of(layout);
 }
@@ -204,7 +204,7 @@ TEST(StepTime, NamesARateThatIsMissing) {
 
 // Stages with equal times: a step of 1F1B takes (m + p - 1) times those of a micro-batch.
 TEST(StepTime, OfAPipelineIsThatOfItsSchedule) {
-  Layout layout;
+  PlannedRun layout;
   layout.pp = 2;
   layout.num_micro_batches = 6;
   const Job job = job_of(layout);
@@ -234,7 +234,7 @@ TEST(StepTime, OfAPipelineIsThatOfItsSchedule) {
 // Every asynchronous call of a dry run is waited for after it was made, and reductions of
 // gradients not before the backward pass has ended.
 TEST(StepTime, DryRunsRecordTheWaits) {
-  Layout layout;
+  PlannedRun layout;
   layout.dp = 2;
   layout.zero = 3;
   layout.hidden = 1024;
@@ -261,7 +261,7 @@ TEST(StepTime, DryRunsRecordTheWaits) {
 // A faster link never makes a step slower, and hides nothing that must be waited for.
 TEST(StepTime, OfWholeStepsFallsWithTheRates) {
   for (const int zero : {1, 3}) {
-    Layout layout;
+    PlannedRun layout;
     layout.dp = 2;
     layout.tp = 2;
     layout.zero = zero;

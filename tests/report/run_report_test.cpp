@@ -178,7 +178,7 @@ TEST(RunReport, ShowsWhatAMethodOfTuningIsAbout) {
   EXPECT_THAT(online, Not(HasSubstr("Rewards that failed")));
   EXPECT_THAT(online, Not(HasSubstr("Clipped")));
   EXPECT_EQ(headlines(report.metrics).front().label, "Reward");
-  EXPECT_EQ(headlines(report.metrics).front().value, "0.5");
+  EXPECT_EQ(headlines(report.metrics).front().value, "0.5000");
   for (StepMetrics& step : report.metrics) {
     step.task_metrics = {{"rewards/chosen", 0.3},  {"rewards/rejected", -0.5},
                          {"rewards/margins", 0.8}, {"rewards/accuracies", 0.9},

@@ -13,8 +13,8 @@
 namespace colossal::server {
 namespace {
 
-constexpr int64_t kVocabulary = 300;
-constexpr int32_t kEnd = 265, kThink = 266, kThinkEnd = 267;
+constexpr int64_t kNumTokens = 300;
+constexpr int32_t kEndToken = 265, kThink = 266, kThinkEnd = 267;
 
 class TextConstraintTest : public testing::Test {
  protected:
@@ -31,8 +31,7 @@ class TextConstraintTest : public testing::Test {
     }
     folder_.write("tokenizer.json", tokenizer.dump());
     folder_.write("chat_template.jinja", "{{ messages[0].content.split('</think>')[-1] }}<think>");
-    model_ =
-        std::make_unique<ServedModel>(folder_.path(), "small", /*max_length=*/200, kVocabulary);
+    model_ = std::make_unique<ServedModel>(folder_.path(), "small", /*max_length=*/200, kNumTokens);
   }
 
   std::shared_ptr<CompiledRule> compile(const char* expression) {
@@ -43,16 +42,16 @@ class TextConstraintTest : public testing::Test {
 
   TextConstraint constraint(const char* expression, text::AnswerBegin begin,
                             bool reasoning = true) {
-    return {compile(expression), rules_, *model_, {kEnd}, begin, reasoning};
+    return {compile(expression), rules_, *model_, {kEndToken}, begin, reasoning};
   }
 
   // Returns the tokens that may come next.
   static std::set<int32_t> allowed(TextConstraint& constraint) {
     while (!constraint.ready()) std::this_thread::yield();
-    at::Tensor logits = at::zeros({kVocabulary}, at::kDouble);
+    at::Tensor logits = at::zeros({kNumTokens}, at::kDouble);
     constraint.apply(logits);
     std::set<int32_t> tokens;
-    for (int32_t token = 0; token < kVocabulary; ++token) {
+    for (int32_t token = 0; token < kNumTokens; ++token) {
       if (logits[token].item<double>() == 0) tokens.insert(token);
     }
     return tokens;
@@ -67,7 +66,7 @@ TEST_F(TextConstraintTest, MasksAllowTheTokensThatLeadOn) {
   TextConstraint rule = constraint("he(llo)?x*", text::AnswerBegin::anywhere, /*reasoning=*/false);
   EXPECT_EQ(allowed(rule), (std::set<int32_t>{'h', 256, 258, 259}));  // h, he, hell, hello
   rule.accept(256);
-  EXPECT_EQ(allowed(rule), (std::set<int32_t>{'l', 'x', 257, kEnd}));
+  EXPECT_EQ(allowed(rule), (std::set<int32_t>{'l', 'x', 257, kEndToken}));
   const auto copy = rule.clone();
   rule.accept(257);
   EXPECT_EQ(allowed(rule), std::set<int32_t>{'o'});
@@ -90,8 +89,8 @@ TEST_F(TextConstraintTest, TheRuleHoldsFromTheEndOfTheReasoningOn) {
   without.accept(256);
   EXPECT_TRUE(without.finished());
   free.accept(kThink);
-  EXPECT_EQ(allowed(free).size(), static_cast<size_t>(kVocabulary) - 1);  // all but the end
-  EXPECT_FALSE(allowed(free).contains(kEnd));
+  EXPECT_EQ(allowed(free).size(), static_cast<size_t>(kNumTokens) - 1);  // all but the end
+  EXPECT_FALSE(allowed(free).contains(kEndToken));
   free.accept('x');
   free.accept(kThinkEnd);
   EXPECT_EQ(allowed(free), first);

@@ -415,7 +415,7 @@ TEST(OnlineOverlapTime, OfAnUpdateIsNotThatOfAReward) {
       run.train.steps = 6;
       tune.max_staleness = 2;
       tune.overlap_sampling = overlap;
-      tune.reward_timeout = 10;
+      tune.reward_timeout = std::chrono::seconds(10);
       tune.reward = {fmt::format(
           "command:asked=$(wc -c < {1}); printf a >> {1}; while [ $(wc -c < {0}) -lt $asked ]; do "
           "sleep 0.01; done; sed s/.*/1/",
@@ -808,7 +808,7 @@ TEST(OnlineRewards, ThatAreNoneAtFirstEndTheRun) {
   const auto error_of = [](const std::string& reward) -> std::string {
     try {
       run_online({.change = [&](RunConfig&, TuneConfig& tune) { tune.reward = {reward}; }});
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       return error.what();
     }
     return "no error";

@@ -31,8 +31,8 @@ inline constexpr const char* kRunFile = "run.toml";
 
 // Returns the id of the run in the first line of a run.toml; "" if there is none.
 std::string run_of_file(const std::string& contents);
-// Whether two files run.toml have the same settings, apart from what the program chose for the
-// number of ranks and the machine.
+// Whether two files run.toml have the same settings, apart from those of the layout and the log,
+// and from what the program chose for the number of ranks and the machine.
 bool same_settings(const std::string& a, const std::string& b);
 
 // Returns the settings for the state in a checkpoint: an object of key and value.

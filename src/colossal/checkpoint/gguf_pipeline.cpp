@@ -118,8 +118,16 @@ std::string pipeline_names() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+// Whether each byte is a token of its own: without merges, it does not matter where words begin.
+bool has_bytes_only(const json& tokenizer, const std::vector<json>& splits) {
+  const json& merges = field_of(field_of(tokenizer, "model"), "merges");
+  return merges.is_array() && merges.empty() && splits.size() == 1 &&
+         field_of(splits.front(), "add_prefix_space") == false;
+}
+
 GgufPipeline read_byte_level(const std::vector<json>& normalizer, const std::vector<json>& splits,
-                             const std::filesystem::path& file) {
+                             bool bytes_only, const std::filesystem::path& file) {
+  if (bytes_only && normalizer.empty()) return {.named = &named_pipelines().front()};
   const NamedPipeline* with_splits = nullptr;
   for (const NamedPipeline& known : named_pipelines()) {
     if (essences(json(known.pre_tokenizer), "pretokenizers") != splits) continue;
@@ -208,8 +216,9 @@ GgufPipeline read_gguf_pipeline(const json& tokenizer, const std::filesystem::pa
   const std::vector<json> splits = essences(field_of(tokenizer, "pre_tokenizer"), "pretokenizers");
   const bool is_byte_level = std::ranges::any_of(
       splits, [](const json& step) { return field_of(step, "type") == "ByteLevel"; });
-  return is_byte_level ? read_byte_level(normalizer, splits, file)
-                       : read_sentence_piece(normalizer, splits, file);
+  return is_byte_level
+             ? read_byte_level(normalizer, splits, has_bytes_only(tokenizer, splits), file)
+             : read_sentence_piece(normalizer, splits, file);
 }
 
 Merges merges_of_scores(const std::vector<std::string>& texts, const std::vector<double>& scores,

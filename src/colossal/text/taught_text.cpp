@@ -118,10 +118,9 @@ std::unique_ptr<Tokenizer> make_tokenizer_with_end(const std::string& specificat
                                                    const std::string& end) {
   std::filesystem::path file = specification;
   if (std::filesystem::is_directory(file)) file /= kTokenizerFile;
-  const bool is_made_of_bytes =
-      specification == "bytes" || make_tokenizer(specification)->is_concatenative();
+  const std::unique_ptr<Tokenizer> own = make_tokenizer(specification);
   std::unique_ptr<Tokenizer> made;
-  if (!is_made_of_bytes) {
+  if (!own->is_concatenative()) {  // not "bytes"
     TokenizerFiles files = read_tokenizer_files(file);
     if (!find_file(files, kTokenizerConfigFile)) files.emplace_back(kTokenizerConfigFile, "{}");
     for (const char* name : {kTokenizerConfigFile, kSpecialTokensFile}) {
@@ -131,7 +130,9 @@ std::unique_ptr<Tokenizer> make_tokenizer_with_end(const std::string& specificat
       });
     }
     made = std::make_unique<PipelineTokenizer>(file, std::move(files));
-    if (token_text(made->end_of_text(), *made) == end) return made;
+    // A token that tokenizer_config.json names is added to the vocabulary if it is not in it.
+    const bool is_known = made->vocabulary_size() == own->vocabulary_size();
+    if (is_known && token_text(made->end_of_text(), *made) == end) return made;
   }
   throw ConfigError(fmt::format("{}: has no token {}", specification, io::quote_text(end)));
 }

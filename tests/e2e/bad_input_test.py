@@ -168,7 +168,7 @@ class Refusals(EndToEndTest):
                 ("train", "--steps=5", "--train.steps=VALUE"), ("train", "--rank=2", "--ranks"),
                 ("plan", "--pages=x", "--page"), ("convert", "--merge=x", "--merge-adapter")):
             with self.subTest(command=command, option=option):
-                words = [command, "x", option] if command != "convert" else [command, "x", "y", option]
+                words = [command, self.directory, *(["y"] if command == "convert" else []), option]
                 if command == "evaluate":
                     words.append("--data=x")
                 done = subprocess.run([COLOSSAL, *words], capture_output=True, text=True)
@@ -177,8 +177,10 @@ class Refusals(EndToEndTest):
 
     def test_numbers_and_durations(self):
         for words, said in ((["resize", "x", "abc"], "ranks = abc: must be a whole number"),
-                            (["generate", "x", "--prompt=x", "--top-k=many"], "--top-k = many: must be a whole number"),
-                            (["generate", "x", "--prompt=x", "--temperature=hot"], "--temperature = hot: must be a number")):
+                            (["generate", self.directory, "--prompt=x", "--top-k=many"],
+                             "--top-k = many: must be a whole number"),
+                            (["generate", self.directory, "--prompt=x", "--temperature=hot"],
+                             "--temperature = hot: must be a number")):
             done = subprocess.run([COLOSSAL, *words], capture_output=True, text=True)
             self.assertEqual(done.returncode, 2)
             self.assertIn(said, done.stderr)

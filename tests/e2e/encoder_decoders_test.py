@@ -107,6 +107,7 @@ class EncoderDecoders(EncoderTest):
             for ranks, layout in layouts:
                 with self.subTest(beams=beams, ranks=ranks):
                     output = self.directory / f"out-{beams}-{ranks}.jsonl"
+                    output.unlink(missing_ok=True)  # of another model
                     self.run_command("generate", saved, f"--input={prompts}", f"--output={output}", "--temperature=0",
                                      "--max-new-tokens=12", f"--ranks={ranks}", *FP32, *layout)
                     found = [json.loads(line) for line in output.read_text().splitlines()]

@@ -99,15 +99,17 @@ bool changes_numbers(const std::string& key) {
 }
 
 // Returns the lines of a run.toml with given or chosen values that count, without their sources.
-// The layout and the log do not count: an elastic run that begins anew on fewer ranks is the same
-// run.
+// The layout, the log and when checkpoints are saved do not count: an elastic run that begins anew
+// on fewer ranks is the same run.
 std::string essence(const std::string& contents) {
   std::string kept, line;
-  bool counts = true;
+  bool counts = true, of_checkpoints = false;
   for (std::istringstream lines(contents); std::getline(lines, line);) {
     if (line.starts_with('[')) {
       counts = line != "[parallel]" && line != "[memory]" && line != "[log]";
+      of_checkpoints = line == "[checkpoint]";
     }
+    if (of_checkpoints && !line.starts_with("directory = ")) continue;
     if (counts && !line.starts_with('#')) kept += line.substr(0, line.rfind("  # ")) + '\n';
   }
   return kept;

@@ -152,9 +152,8 @@ class Evaluations(EndToEndTest):
         metrics = self.metrics()
         self.assertGreater(metrics[3]["evaluation_seconds"], 5 * metrics[3]["step_seconds"])
         self.assertNotIn("evaluation_seconds", metrics[2])
-        log = self.train(*self.flags("some", checkpoints=False), "--train.steps=4", f"--data.validation={validation}",
-                         "--train.evaluate_sequences=24")
-        self.assertNotIn("evaluating", log)  # too quick for a line
+        self.train(*self.flags("some", checkpoints=False), "--train.steps=4", f"--data.validation={validation}",
+                   "--train.evaluate_sequences=24")
         self.assertLess(self.metrics("some")[4]["evaluation_seconds"], metrics[4]["evaluation_seconds"])
         self.assertNotEqual(self.metrics("some")[4]["validation_loss"], metrics[4]["validation_loss"])
 

@@ -103,7 +103,7 @@ TEST(ResolveJob, RefusalsNameTheNearestThatWorks) {
   config = tiny();
   config.parallel.pp = 3;
   config.data.sequence_length = 1 << 20;  // another key that is wrong
-  EXPECT_THAT(refusal(config, 4), HasSubstr("nearest: parallel.pp = 4 (dp = 1)"));
+  EXPECT_THAT(refusal(config, 4), HasSubstr("nearest: parallel.pp = 4 and data.sequence_length"));
   config = tiny();
   config.parallel.tp = 8;
   EXPECT_THAT(refusal(config, 16), HasSubstr("nearest: parallel.tp = 4 (dp = 4)"));

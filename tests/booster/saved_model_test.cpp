@@ -163,8 +163,9 @@ TEST_F(SavedModelTest, AnotherTokenizerHasItsOwnNumbers) {
   // The same one from elsewhere is the model's own.
   const test::TemporaryDirectory elsewhere;
   config_.data.tokenizer = elsewhere.write("my.json", small_tokenizer());
-  EXPECT_EQ(saved().config["eos_token_id"], json({0, 2})) << "texts end with 0 in training";
-  const std::string* const settings = text::find_file(saved().files, "generation_config.json");
+  const SavedModel own = saved();
+  EXPECT_EQ(own.config["eos_token_id"], json({0, 2})) << "texts end with 0 in training";
+  const std::string* const settings = text::find_file(own.files, "generation_config.json");
   ASSERT_TRUE(settings);
   EXPECT_EQ(json::parse(*settings)["eos_token_id"], json({0, 2}));
 }

@@ -151,7 +151,9 @@ TEST_F(ElasticHosts, a_job_that_saves_between_failures_goes_on) {
   const std::vector<std::string> behaviour{"die-at-first", folder_.string(), "5", "2"};
   TestProcess a(launcher(0, 1, behaviour)), b(launcher(1, 1, behaviour)),
       c(launcher(2, 1, behaviour));
-  ASSERT_TRUE(c.writes("rank 2 of 3")) << a.output();
+  ASSERT_TRUE(a.writes("rank 0 of 3")) << a.output();
+  ASSERT_TRUE(b.writes("rank 1 of 3"));
+  ASSERT_TRUE(c.writes("rank 2 of 3"));
   EXPECT_THAT(a.output(), Not(HasSubstr("restart 2 of at most 3")));
   kill(a.pid(), SIGINT);
   EXPECT_EQ(a.wait(), kStoppedExitCode);

@@ -1,6 +1,7 @@
 #include "colossal/cluster/control_channel.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "colossal/base/error.h"
@@ -57,8 +58,9 @@ std::vector<HostMessage> ControlChannel::receive() {
         .text = "its launcher died, or the network to it failed (" + peer.socket.why_closed() + ")",
         .sudden = true,
         .host = hosts_.names[peer.index]};
-    messages.push_back({HostMessage::Kind::failed, std::move(lost), job_});
-    send_to_all_but(peer.index, to_line(messages.back()));
+    HostMessage message{HostMessage::Kind::failed, std::move(lost), newest_job()};
+    send_to_all_but(peer.index, to_line(message));
+    (orders_.empty() ? messages : held_).push_back(std::move(message));
   }
   let_join();
   return messages;
@@ -66,10 +68,10 @@ std::vector<HostMessage> ControlChannel::receive() {
 
 void ControlChannel::take(Peer& peer, const std::string& line, std::vector<HostMessage>& messages) {
   if (const std::optional<std::string> done = parse_done(line)) {
-    if (*done == job_) peer.done = true;
+    if (*done == newest_job()) peer.done = true;
   } else if (std::optional<HostMessage> message = parse_message(line)) {
     // A message about ranks that have been replaced since matters no more.
-    if (!message->job.empty() && message->job != job_) return;
+    if (!message->job.empty() && message->job != newest_job()) return;
     if (message->kind == HostMessage::Kind::leave) {
       peer.leaving = true;
     } else {
@@ -77,11 +79,22 @@ void ControlChannel::take(Peer& peer, const std::string& line, std::vector<HostM
     }
     (orders_.empty() ? messages : held_).push_back(std::move(*message));
   } else if (auto order = parse_order(line)) {
+    if (order->start) {
+      for (Peer& each : peers_) each.done = false;
+    }
     orders_.push_back(std::move(*order));
   } else {
     log::warn("{} sent a line that no launcher sends: {}", describe(peer.index),
               line.substr(0, 100));
   }
+}
+
+// Messages that follow an order on its way are already about its ranks.
+const std::string& ControlChannel::newest_job() const {
+  for (const Order& order : orders_ | std::views::reverse) {
+    if (order.start) return order.start->job;
+  }
+  return job_;
 }
 
 void ControlChannel::send(HostMessage message) {
@@ -153,7 +166,6 @@ std::optional<Order> ControlChannel::next_order(SignalQueue& signals) {
       if (order.start) {
         members_ = order.start->members;
         job_ = order.start->job;
-        for (Peer& peer : peers_) peer.done = false;
       }
       return order;
     }

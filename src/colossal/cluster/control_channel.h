@@ -135,6 +135,7 @@ class ControlChannel {
   explicit ControlChannel(const HostTable& hosts) : hosts_(hosts) {}
   // Handles a line from `peer`: forwards a message to the other peers and appends it to `messages`.
   void take(Peer& peer, const std::string& line, std::vector<HostMessage>& messages);
+  const std::string& newest_job() const;
   // Sends a line to all members except the one of host `index`; -1: to all members.
   void send_to_all_but(int index, const std::string& line);
   void let_join();                                 // calls reception_->receive()

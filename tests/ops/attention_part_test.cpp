@@ -10,14 +10,6 @@
 namespace colossal::ops {
 namespace {
 
-using Runs = std::vector<Range>;
-
-at::Tensor positions_of(const Runs& runs) {
-  std::vector<at::Tensor> parts{at::empty({0}, at::kLong)};
-  for (const Range& run : runs) parts.push_back(at::arange(run.begin, run.end, at::kLong));
-  return at::cat(parts);
-}
-
 at::Tensor rows_of(const at::Tensor& x, const Runs& runs) {
   return x.index_select(2, positions_of(runs));
 }

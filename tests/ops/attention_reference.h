@@ -66,17 +66,28 @@ inline AttentionOptions with_dropout(AttentionOptions options) {
   return options;
 }
 
+using Runs = std::vector<Range>;
+
+inline at::Tensor positions_of(const Runs& runs) {
+  std::vector<at::Tensor> parts{at::empty({0}, at::kLong)};
+  for (const Range& run : runs) parts.push_back(at::arange(run.begin, run.end, at::kLong));
+  return at::cat(parts);
+}
+
 // The mask of dropout that options describe, [batch, heads, sequence, keys]: factors 0 or 1 / (1 -
 // p). Drawn number by number.
 inline at::Tensor mask_of(const Shape& s, const AttentionOptions& options) {
   at::Tensor mask = at::ones({s.batch, s.heads, s.sequence, s.keys}, at::kDouble);
   if (options.dropout == 0) return mask;
   auto factors = mask.accessor<double, 4>();
+  const at::Tensor positions = options.query_positions.empty()
+                                   ? at::arange(s.keys - s.sequence, s.keys)
+                                   : positions_of(options.query_positions);
   for (int64_t b = 0; b < s.batch; ++b) {
     for (int64_t h = 0; h < s.heads; ++h) {
       const RandomKey key = random_subkey(options.random_key, options.head_begin + h);
       for (int64_t q = 0; q < s.sequence; ++q) {
-        const RandomRow row = random_row(key, options.sample_ids[b], s.keys - s.sequence + q);
+        const RandomRow row = random_row(key, options.sample_ids[b], positions[q].item<int64_t>());
         uint32_t words[kRandomGroup];
         for (int64_t k = 0; k < s.keys; ++k) {
           if (k % kRandomGroup == 0) random_words(row, k / kRandomGroup, words);

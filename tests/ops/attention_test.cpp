@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "colossal/base/error.h"
+#include "colossal/ops/meta_kernels.h"
 #include "tests/ops/attention_kinds.h"
 
 namespace colossal::ops {
@@ -52,7 +53,9 @@ TEST(Attention, TakesValuesOfAnotherSize) {
 TEST(Attention, DropsProbabilitiesByTheirCoordinates) {
   expect_right({3, 4, 4, 33, 33, 16, 16}, with_dropout({.causal = true, .scale = 0.25}));
   expect_right({3, 2, 2, 150, 150, 8, 8}, with_dropout({.causal = true, .scale = 0.25}));
-  expect_right({3, 2, 2, 10, 530, 8, 8}, with_dropout({.causal = false, .scale = 0.25}));
+  AttentionOptions cross = with_dropout({.causal = false, .scale = 0.25});
+  cross.query_positions = {{3, 9}, {40, 44}};
+  expect_right({3, 2, 2, 10, 530, 8, 8}, cross);
 }
 
 TEST(Attention, KeepsDocumentsApart) {
@@ -261,6 +264,7 @@ TEST(Attention, RefusesShapesThatDoNotFit) {
 }
 
 void expect_same_on_meta(const Inputs& inputs, AttentionOptions options) {
+  register_meta_kernels();
   const auto meta = [](const at::Tensor& x) { return x.to(at::kMeta); };
   const Results real = ours(inputs, options);
   if (options.documents.defined()) options.documents = meta(options.documents);

@@ -193,7 +193,7 @@ TEST(FastestLayout, OfSomeJobs) {
   EXPECT_GT(layouts, 100);
 }
 
-TEST(FastestLayout, OfManyJobsSlow) {
+TEST(SlowFastestLayout, OfManyJobs) {
   int64_t layouts = 0;
   for (unsigned seed = 1000; seed < 1200; ++seed) {
     layouts += expect_fastest(draw(seed, seed % 10 == 0 ? 8 : 4));
@@ -209,7 +209,7 @@ struct Known {
 };
 
 // Jobs on hosts of 8 H100, and layouts that are good by prediction.
-TEST(FastestLayout, IsNoSlowerThanKnownOnesSlow) {
+TEST(SlowFastestLayout, IsNoSlowerThanKnownOnes) {
   const ClusterSpecification cluster = plan::read_cluster(
       std::filesystem::path(COLOSSAL_TEST_SOURCE_DIR) / "examples/clusters/h100.toml");
   const std::vector<Known> jobs{

@@ -206,7 +206,7 @@ TEST(Schema, TakesValidTextsAndNoOthers) {
 }
 
 // Conditions that multiply are refused, or leave long strings out; neither takes long.
-TEST(SchemaSlow, ExpensiveSchemasEndInTime) {
+TEST(SlowSchema, ExpensiveSchemasEndInTime) {
   Json many = {{"type", "object"}, {"properties", Json::object()}};
   for (int i = 0; i < 400; ++i) {
     many["properties"][fmt::format("p{}", i)] = {
@@ -408,7 +408,7 @@ TEST(Schema, TextsOfRandomSchemasAreValid) {
   check_random_schemas(300, 1);
 }
 
-TEST(SchemaSlow, TextsOfTenThousandRandomSchemasAreValid) {
+TEST(SlowSchema, TextsOfTenThousandRandomSchemasAreValid) {
   check_random_schemas(10'000, 2);
 }
 

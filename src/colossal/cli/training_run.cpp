@@ -22,6 +22,7 @@
 #include "colossal/cluster/elastic_launcher.h"
 #include "colossal/cluster/launch_environment.h"
 #include "colossal/cluster/local_launcher.h"
+#include "colossal/cluster/signal_queue.h"
 #include "colossal/cluster/stop_listener.h"
 #include "colossal/comm/world.h"
 #include "colossal/memory/memory_ledger.h"
@@ -278,7 +279,10 @@ int train_elastic(const RunArguments& given, const ReadRun& read, int ranks) {
 
 int train_here(const RunArguments& given, const ReadRun& read, int ranks) {
   if (given.min_ranks) return train_elastic(given, read, ranks);
-  const LocalRun local = read_local_run(given, read, ranks);
+  // Dry runs and the search for a layout start threads, which must not take the signals of ranks
+  // that end.
+  const LocalRun local =
+      cluster::call_without_signals([&] { return read_local_run(given, read, ranks); });
   if (ranks == 1) {
     cluster::StopListener stop;
     require_threads(local.job, ranks, local.beside);

@@ -43,4 +43,18 @@ std::vector<int> SignalQueue::take() {
   return signals;
 }
 
+NoSignals::NoSignals() {
+  sigset_t mask;
+  sigfillset(&mask);
+  // Blocked, they would end the process before a handler of crashes could report them.
+  for (const int of_errors : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) {
+    sigdelset(&mask, of_errors);
+  }
+  pthread_sigmask(SIG_BLOCK, &mask, &mask_before_);
+}
+
+NoSignals::~NoSignals() {
+  pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
+}
+
 }  // namespace colossal::cluster

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <csignal>
+#include <future>
 #include <span>
 #include <vector>
 
@@ -14,7 +15,7 @@ namespace colossal::cluster {
 // Signals that the process ignored before stay ignored. SIGCHLD, which reports the end of children,
 // is queued even then: its action is set to the default, and stays so after the destructor. Create
 // the SignalQueue before other threads start: they inherit the blocked signals, and a thread that
-// does not block a signal would receive it. Destroy it on the constructing thread; signals that are
+// does not block a signal would receive it; see call_without_signals(). Destroy it on the constructing thread; signals that are
 // still queued are then delivered to the process.
 class SignalQueue {
  public:
@@ -32,5 +33,31 @@ class SignalQueue {
   sigset_t mask_before_;  // the thread's signal mask, which the destructor restores
   FileDescriptor fd_;
 };
+
+// While it exists, the constructing thread, and the threads that it starts, receive no signals but
+// those of errors of their own.
+class NoSignals {
+ public:
+  NoSignals();
+  ~NoSignals();
+  NoSignals(const NoSignals&) = delete;
+  NoSignals& operator=(const NoSignals&) = delete;
+
+ private:
+  sigset_t mask_before_;
+};
+
+// Returns function(), called on a thread of its own, which receives no signals; nor do the threads
+// that function() leaves behind, such as those of LibTorch. So a SignalQueue may be created
+// afterwards. Signals meanwhile are for the calling thread.
+template <class Function>
+auto call_without_signals(Function function) {
+  std::future<decltype(function())> result;
+  {
+    const NoSignals none;
+    result = std::async(std::launch::async, std::move(function));
+  }
+  return result.get();
+}
 
 }  // namespace colossal::cluster

@@ -41,6 +41,14 @@ TEST_F(ModelFolderTest, TextsEndAsGenerationConfigThenConfigThenTheTokenizerSay)
   EXPECT_THAT(ends(), ElementsAre(3, 1, kEnd));
 }
 
+TEST_F(ModelFolderTest, EndsThatTheModelCannotGiveAreLeftOut) {
+  model_.write("config.json", R"({"eos_token_id": 7, "vocab_size": 300})");
+  model_.write("generation_config.json", R"({"eos_token_id": [5000, 299]})");
+  EXPECT_THAT(ends(), ElementsAre(299));
+  model_.write("generation_config.json", R"({"eos_token_id": 300})");
+  EXPECT_THAT(ends(), ElementsAre(7));
+}
+
 TEST_F(ModelFolderTest, EndsThatAreNoTokensAreRefused) {
   for (const char* end : {"\"</s>\"", "-1", "2.5", "[1, null]", "{}"}) {
     model_.write("config.json", fmt::format(R"({{"eos_token_id": {}}})", end));

@@ -119,6 +119,7 @@ TEST(Schema, TakesValidTextsAndNoOthers) {
           {R"({"type": "string", "minLength": 2, "maxLength": 3})",
            {R"("ab")", R"("a\u00e9\n")", R"("日本語")", R"("\ud83d\ude00x")"},
            {R"("a")", R"("abcd")", R"("\ud83d\ude00")", R"("\ud83dx")", R"("\ude00x")"}},
+          {R"({"type": "string", "maxLength": 65535})", {R"("")", R"("long")"}, {"1"}},
           {R"({"type": "string", "pattern": "^\"[\\\\\\n]\\t?é$"})",
            {R"("\"\\é")", R"("\"\n\té")"},
            {R"("\"é")", R"("é")", R"("\"\\\\é")"}},

@@ -240,4 +240,12 @@ BlockCosts BlockCosts::extrapolated(const BlockCosts& more, double times) const 
   return made;
 }
 
+BlockCosts BlockCosts::with_last_of(const BlockCosts& last) const {
+  BlockCosts made = *this;
+  for (size_t i = 0; i < costs_.size(); ++i) {
+    made.costs_[i].passes.back() = last.costs_[i].passes.back();
+  }
+  return made;
+}
+
 }  // namespace colossal::plan

@@ -73,6 +73,8 @@ class BlockCosts {
   int index(int64_t block) const { return of_block_[block]; }
   // Replaces costs by BlockCost::extrapolated().
   BlockCosts extrapolated(const BlockCosts& more, double times) const;
+  // Replaces the costs of the last micro-batch by those of `last`.
+  BlockCosts with_last_of(const BlockCosts& last) const;
   int64_t recorded() const { return std::ssize(costs_); }  // number of dry runs
 
  private:

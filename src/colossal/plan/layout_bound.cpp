@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "colossal/booster/pipeline_config.h"
+#include "colossal/memory/chunk.h"
 #include "colossal/parallel/pipeline/in_flight.h"
 #include "colossal/plan/rank_rates.h"
 
@@ -37,10 +38,18 @@ struct LayoutBounds::Sums {
     const std::string* axis;
     const BlockCost::Summed* ranks;
     double weights = 0, gradients = 0;
+    double blocks = 0, least_weights = INFINITY;  // of a block
+
+    // Returns the bytes of weights that backward passes gather again with ZeRO 3: not those of the
+    // last block and of the window, which are still there, nor those of the embedding.
+    double gathered_again() const {
+      constexpr auto kWindow = static_cast<double>(memory::ChunkOptions{}.window_bytes);
+      return std::max(0.0, (blocks - 1) * least_weights - kWindow);
+    }
   };
 
   PassSeconds pass;  // mean over the micro-batches
-  double blocks = 0, stages = 0;
+  double stages = 0;
   double activations = 0, weights = 0, gradients = 0;
   // For each byte of a trained weight before ZeRO divides it.
   double optimizer_ratio = 0, update_ratio = 0;
@@ -75,14 +84,15 @@ int64_t sequences_of_each(const Strategy& strategy) {
 
 // The costs grow evenly with the sequences that a rank has, from the second on.
 BlockCosts LayoutBounds::made_costs(const Key& key, const Job& job) {
-  const auto& [layout, sequences, several, split, free_experts] = key;
+  const auto& [layout, sequences, of_last, several, split, free_experts] = key;
+  const auto all_with = [&](int64_t number) -> const BlockCosts& {
+    return costs({layout, number, number, several, split, free_experts}, job);
+  };
+  if (of_last != sequences) return all_with(sequences).with_last_of(all_with(of_last));
   const int64_t one = sequences_of_each(job.strategy), of_rank = (sequences + one - 1) / one;
   if (of_rank > 2 || sequences != of_rank * one) {
-    const auto with = [&](int64_t number) -> const BlockCosts& {
-      return costs({layout, number * one, several, split, free_experts}, job);
-    };
-    if (of_rank <= 2) return with(of_rank);
-    return with(1).extrapolated(with(2), static_cast<double>(of_rank - 1));
+    if (of_rank <= 2) return all_with(of_rank * one);
+    return all_with(one).extrapolated(all_with(2 * one), static_cast<double>(of_rank - 1));
   }
   Job made = job;
   made.strategy.ep = static_cast<int>(layout.ep);
@@ -112,7 +122,9 @@ const BlockCosts& LayoutBounds::costs(const Layout& layout, const Job& job, bool
   alike.zero = alike.pp_chunks = 0;
   alike.pp_schedule.clear();
   if (free_experts) alike.ep = most_ep_;
-  return costs({alike, layout.micro_batch, several, split, free_experts}, job);
+  const int64_t share = space_.share(layout), sequences = std::min(layout.micro_batch, share);
+  const int64_t rest = share % sequences;
+  return costs({alike, sequences, rest > 0 ? rest : sequences, several, split, free_experts}, job);
 }
 
 const LayoutBounds::Shape& LayoutBounds::shape(const Layout& layout, const Job& job) {
@@ -172,7 +184,6 @@ std::vector<LayoutBounds::Sums> LayoutBounds::sums_of_ranks(const Layout& layout
       if (numbers[i] == 0) continue;
       const auto number = static_cast<double>(numbers[i]);
       const BlockCost& block = costs.distinct()[i];
-      rank.blocks += number;
       rank.pass += block.mean_pass(micro_batches).scaled(number);
       rank.activations += number * block.activation_bytes;
       const bool is_last = i + 1 == numbers.size();
@@ -183,7 +194,10 @@ std::vector<LayoutBounds::Sums> LayoutBounds::sums_of_ranks(const Layout& layout
       rank.update_ratio = std::max(rank.update_ratio, held.update_ratio);
       for (const auto& [axis, summed] : held.summed) {
         Sums::OfAxis& all = rank.of(axis, summed);
-        all.weights += number * static_cast<double>(summed.weight_bytes);
+        const auto weights = static_cast<double>(summed.weight_bytes);
+        all.weights += number * weights;
+        all.blocks += number;
+        all.least_weights = std::min(all.least_weights, weights);
         all.gradients += number * static_cast<double>(summed.gradient_bytes);
       }
     }
@@ -227,7 +241,8 @@ LayoutBound LayoutBounds::of(const Layout& layout, const Job& job, bool rough) {
   double makespan = 0, busy = 0, rest = 0;
   for (size_t r = 0; r < ranks.size(); ++r) {
     const Sums& rank = ranks[r];
-    double sum = 0, gather = 0;  // seconds of the calls for all gradients, and for all weights
+    // Seconds of the calls for all gradients, for all weights, and for those of backward passes.
+    double sum = 0, gather = 0, gather_again = 0;
     double optimizer = 0, update = 0, elsewhere = 0, gradients_elsewhere = 0;
     for (const Sums::OfAxis& axis : rank.axes) {
       const GroupPlace place = place_of(*axis.ranks, replica_ranks, layout.dp / least, local);
@@ -241,13 +256,15 @@ LayoutBound LayoutBounds::of(const Layout& layout, const Job& job, bool rough) {
       sum +=
           rates.call_seconds(comm::Operation::reduce_scatter,
                              static_cast<int64_t>(reductions * (1 - part) * axis.gradients), place);
-      gather += rates.call_seconds(comm::Operation::all_gather,
-                                   static_cast<int64_t>((1 - part) * axis.weights), place);
+      const auto gather_of = [&](double bytes) {
+        return rates.call_seconds(comm::Operation::all_gather,
+                                  static_cast<int64_t>((1 - part) * bytes), place);
+      };
+      gather += gather_of(axis.weights);
+      if (axis.gathered_again() > 0) gather_again += gather_of(axis.gathered_again());
     }
-    // ZeRO 3 gathers all weights, and all but those of the last block again for the backward pass.
-    const double gathers =
-        layout.zero == 3 ? micro_batches * (2 - 1 / std::max(1.0, rank.blocks)) : 0;
-    const double calls = (sums_once ? 1 : micro_batches) * sum + gathers * gather;
+    const double gathers = layout.zero == 3 ? micro_batches * (gather + gather_again) : 0;
+    const double calls = (sums_once ? 1 : micro_batches) * sum + gathers;
     const double passes = micro_batches * rank.pass.total();
     // The rank waits for the calls that are not over when its passes are.
     const double hiding = sums_once && layout.zero < 3 ? rank.pass.total() : passes;

@@ -43,9 +43,9 @@ class LayoutBounds {
 
  private:
   // What the costs of blocks depend on: the layout with other keys at fixed values; the sequences
-  // of a micro-batch; whether there are several micro-batches; whether backward passes are split;
-  // whether the exchange of tokens with experts takes no time.
-  using Key = std::tuple<Layout, int64_t, bool, bool, bool>;
+  // of a micro-batch, and of the last; whether there are several micro-batches; whether backward
+  // passes are split; whether the exchange of tokens with experts takes no time.
+  using Key = std::tuple<Layout, int64_t, int64_t, bool, bool, bool>;
   // The stages of a pipeline, and what its ranks hold at once.
   struct Shape {
     std::vector<int64_t> first_blocks;  // by stage, and the number of blocks

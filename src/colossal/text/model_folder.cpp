@@ -51,6 +51,18 @@ std::vector<int32_t> read_tokens(const json& value, const fs::path& file) {
   return tokens;
 }
 
+// Removes tokens that the model cannot give.
+void leave_out_unknown(const json& vocabulary, const fs::path& file, std::vector<int32_t>& tokens) {
+  if (!vocabulary.is_number_integer()) return;
+  const auto size = vocabulary.get<int64_t>();
+  std::erase_if(tokens, [&](int32_t token) {
+    if (token < size) return false;
+    log::warn("{}: no text ends with token {}, which is outside the vocabulary of {}",
+              file.string(), token, size);
+    return true;
+  });
+}
+
 }  // namespace
 
 fs::path ModelFolder::find(const char* name) const {
@@ -83,6 +95,7 @@ std::vector<int32_t> ModelFolder::end_tokens(const Tokenizer& tokenizer) const {
   for (const fs::path& file : {find(kGenerationConfigFile), model_ / kConfigFile}) {
     if (!tokens.empty()) break;
     tokens = read_tokens(field_of(file, "eos_token_id"), file);
+    leave_out_unknown(field_of(model_ / kConfigFile, "vocab_size"), file, tokens);
     named_by = file;
   }
   const int32_t end = tokenizer.end_of_text();

@@ -8,8 +8,8 @@
 namespace colossal::text::grammar {
 namespace {
 
-constexpr size_t kMaxSymbols = 200'000;
-constexpr int64_t kMaxRepetitions = 10'000;
+constexpr size_t kMaxSymbols = 500'000;
+constexpr int64_t kMaxRepetitions = 100'000;
 
 Symbol byte_range(unsigned char first, unsigned char last) {
   Symbol symbol;

@@ -68,7 +68,7 @@ class Grammar {
   Symbol optional(const Symbol& symbol) { return add_anonymous_rule({{}, {symbol}}); }
   // Returns a sequence that matches `symbol` repeated `minimum` to `maximum` times, both included.
   // minimum: at least 0. maximum: at least `minimum`; negative: no limit. Throws GrammarError for
-  // more than 10,000 repetitions or if the grammar becomes too large.
+  // more than 100,000 repetitions or if the grammar becomes too large.
   Sequence repeated(const Symbol& symbol, int64_t minimum, int64_t maximum);
 
  private:

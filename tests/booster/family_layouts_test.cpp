@@ -126,6 +126,21 @@ TEST(SlowFamilyLayouts, EveryFamilyWithEveryFeature) {
   }
 }
 
+// One sequence at a time, which some of the ranks lack.
+TEST(FamilyLayouts, RanksWithoutSequences) {
+  for (const char* family : {"bert", "bart"}) {
+    TinyTraining training = training_of(family, {});
+    const TinyResult expected = train_tiny(training, 1);
+    training.micro_batch = 1;
+    for (const Feature& feature : features()) {
+      if (feature.layout.tensor_mode == TensorMode::one_d) continue;
+      TRACED_CASE(std::string(family) + ", " + feature.name);
+      training.layout = feature.layout;
+      expect_same(train_tiny(training, feature.ranks), expected, 1e-9, training);
+    }
+  }
+}
+
 // Also where attention to the encoder's output, the MLP's inner features and the two embeddings
 // drop out.
 void expect_the_same_dropout(const std::string& family) {

@@ -136,8 +136,8 @@ Work work_of_all(const Job& job) {
   Work work;
   for (int rank = 0; rank < job.strategy.world_size(); ++rank) {
     for (const plan::Operator& made : plan::record_step(job, rank).recording.operators) {
-      work.flops += made.work.flops;
-      work.logits += made.work.logits;
+      work.flops += static_cast<double>(made.times) * made.work.flops;
+      work.logits += static_cast<double>(made.times) * made.work.logits;
       if (plan::has_rule(made.name)) continue;
       for (const char* const word :
            {"mm", "matmul", "product", "linear", "conv", "einsum", "dot"}) {

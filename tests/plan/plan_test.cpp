@@ -99,7 +99,7 @@ TEST(Plan, TheRanksRecordedHoldTheLargestOfAll) {
     const Job job = job_of(layout);
     const Plan plan = plan::make_plan(job);
     at::set_num_threads(job.threads);
-    Plan of_all;
+    Plan of_all{.checkpoint_bytes = plan.checkpoint_bytes};  // not of ranks
     for (int rank = 0; rank < layout.ranks(); ++rank) {
       of_all.ranks.push_back(plan_of(plan::record_step(job, rank), rank));
     }

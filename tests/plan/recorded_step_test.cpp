@@ -445,7 +445,9 @@ TEST(RecordedStep, OneMiddleMicroBatchStandsForAll) {
     EXPECT_EQ(all.activation_bytes.size(), 7u);
     const RankPlan scaled = plan_of(four, 5);
     RankPlan whole{.rank = 5};
-    for (const plan::Operator& op : all.recording.operators) whole.flops += op.work.flops;
+    for (const plan::Operator& op : all.recording.operators) {
+      whole.flops += static_cast<double>(op.times) * op.work.flops;
+    }
     for (const plan::Collective& call : all.recording.collectives) {
       whole.sent[{call.axis, call.reason}] += call.law_bytes;
     }

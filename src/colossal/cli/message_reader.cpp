@@ -128,8 +128,8 @@ MessageReader::Event MessageReader::read_plain_line(std::string* line) {
 MessageReader::Event MessageReader::read_edited_line(const char* prompt, std::string* line) {
   prompt_ = prompt;
   event_ = Event::input;
-  // Before the prompt: what is typed at it would else be read as a line of the terminal, which keeps
-  // 4096 bytes.
+  // Before the prompt: what is typed at it would else be read as a line of the terminal, which
+  // keeps 4096 bytes.
   el_set(editor_.get(), EL_PREP_TERM, 1);
   int count = 0;
   const char* const text = el_gets(editor_.get(), &count);

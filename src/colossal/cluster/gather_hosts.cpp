@@ -119,7 +119,8 @@ std::optional<ControlChannel> ControlChannel::join(const HostTable& hosts, int p
       Peer first{.index = 0};
       channel.take(first, *line, messages);
       if (channel.orders_.empty()) continue;
-      channel.peers_.push_back({.index = 0, .socket = std::move(socket), .member = true});
+      channel.peers_.push_back(
+          {.index = 0, .socket = std::move(socket), .member = true, .done = false});
       *order = *channel.next_order(signals);
       return channel;
     }

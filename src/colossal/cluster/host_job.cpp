@@ -108,12 +108,12 @@ class FirstHost {
                                                exit_code);
   }
 
-  // Whether ranks have failed on a host that was not among those on which the job has worked. Such
-  // a host, which may lack the program or a file, must not end the job.
+  // Whether ranks have failed on a host that was not among those on which the job has worked, and
+  // not everywhere. Such a host, which may lack the program or a file, must not end the job.
   bool has_failed_because_of_new_host(const Supervisor& supervisor) const {
     const std::string host = supervisor.host_of_cause();
     return !worked_.empty() && !host.empty() && !supervisor.may_restart() &&
-           std::ranges::find(worked_, host) == worked_.end();
+           !supervisor.all_failed_alike() && std::ranges::find(worked_, host) == worked_.end();
   }
 
   // Returns the hosts that are present, among `members`, except `host`.

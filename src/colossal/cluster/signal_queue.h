@@ -15,8 +15,8 @@ namespace colossal::cluster {
 // Signals that the process ignored before stay ignored. SIGCHLD, which reports the end of children,
 // is queued even then: its action is set to the default, and stays so after the destructor. Create
 // the SignalQueue before other threads start: they inherit the blocked signals, and a thread that
-// does not block a signal would receive it; see call_without_signals(). Destroy it on the constructing thread; signals that are
-// still queued are then delivered to the process.
+// does not block a signal would receive it; see call_without_signals(). Destroy it on the
+// constructing thread; signals that are still queued are then delivered to the process.
 class SignalQueue {
  public:
   explicit SignalQueue(std::span<const int> signals);

@@ -92,6 +92,8 @@ class Supervisor {
   bool asked_to_end() const { return stop_requested_ || leave_requests_.any(); }
   // Whether the ranks of this host have refused to run with exit code 2, a wrong configuration.
   bool configuration_failed() const;
+  // See JobOutcome.
+  bool all_failed_alike() const { return outcome_.all_failed_alike(); }
   // Returns the host of the failure that is the cause; "" if the job has not failed, or if the
   // cause is not known because all failed ranks gave up waiting for another.
   std::string host_of_cause() const;

@@ -11,6 +11,7 @@
 #include "colossal/ops/bf16_block.h"
 #include "colossal/ops/bf16_product.h"
 #include "colossal/ops/deferred_gradients.h"
+#include "colossal/ops/dry_repeats.h"
 #include "colossal/ops/few_rows.h"
 #include "colossal/ops/product.h"
 #include "colossal/ops/tile_product.h"
@@ -27,13 +28,19 @@ int64_t total_out(at::TensorList weights) {
   return out;
 }
 
-// Calls visit(group, first row, number of rows) for each group that has rows.
+// Calls visit(group, first row, number of rows) for each group that has rows. In a dry run, the
+// first of consecutive groups with equally many rows stands for all of them.
 template <typename Visit>
-void visit_groups(const std::vector<int64_t>& counts, const Visit& visit) {
+void visit_groups(const at::Tensor& rows, const std::vector<int64_t>& counts, const Visit& visit) {
   int64_t begin = 0;
-  for (size_t group = 0; group < counts.size(); ++group) {
-    if (counts[group] > 0) visit(static_cast<int64_t>(group), begin, counts[group]);
-    begin += counts[group];
+  for (size_t group = 0, next = 0; group < counts.size(); group = next) {
+    const int64_t count = counts[group];
+    next = group + 1;
+    while (rows.is_meta() && next < counts.size() && counts[next] == count) ++next;
+    const auto alike = static_cast<int64_t>(next - group);
+    const DryRepeats all(alike);
+    if (count > 0) visit(static_cast<int64_t>(group), begin, count);
+    begin += alike * count;
   }
 }
 
@@ -61,7 +68,7 @@ void group_product(at::Tensor to, const at::Tensor& a, const at::Tensor& b, bool
 at::Tensor products(const at::Tensor& rows, const std::vector<int64_t>& counts,
                     at::TensorList weights) {
   at::Tensor result = at::empty({rows.size(0), total_out(weights)}, rows.options());
-  visit_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
+  visit_groups(rows, counts, [&](int64_t group, int64_t begin, int64_t count) {
     const at::Tensor x = rows.narrow(0, begin, count), y = result.narrow(0, begin, count);
     std::vector<at::Tensor> of_group;
     for (const at::Tensor& weight : weights) of_group.push_back(weight.select(0, group));
@@ -81,7 +88,7 @@ at::Tensor products(const at::Tensor& rows, const std::vector<int64_t>& counts,
 at::Tensor gradient_of_rows(const at::Tensor& y_gradient, const std::vector<int64_t>& counts,
                             at::TensorList weights) {
   at::Tensor result = at::empty({y_gradient.size(0), weights[0].size(2)}, y_gradient.options());
-  visit_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
+  visit_groups(y_gradient, counts, [&](int64_t group, int64_t begin, int64_t count) {
     at::Tensor of_group = result.narrow(0, begin, count);
     const at::Tensor y = y_gradient.narrow(0, begin, count);
     int64_t column = 0;
@@ -102,7 +109,7 @@ at::Tensor gradient_of_weight(const at::Tensor& y_gradient, const at::Tensor& ro
   for (int64_t group = 0; group < groups; ++group) {
     if (counts[group] == 0) result.select(0, group).zero_();
   }
-  visit_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
+  visit_groups(rows, counts, [&](int64_t group, int64_t begin, int64_t count) {
     const at::Tensor y = y_gradient.narrow(0, begin, count).narrow(1, column, out);
     group_product(result.select(0, group), y.t(), rows.narrow(0, begin, count));
   });

@@ -225,8 +225,10 @@ class LinearOfHidden : public nn::Linear {
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
     const at::Tensor part = of_features_->forward(x, context);
     const std::vector<int64_t> sizes{part.size(0), part.size(1), outputs_.mine()};
-    if (part.numel() == 0) return part.narrow(-1, 0, outputs_.mine());
-    const at::Tensor y = sum_to_columns(part.flatten(0, 1), outputs_).view(sizes);
+    const at::Tensor y = part.numel() == 0
+                             ? part.narrow(-1, 0, outputs_.mine())
+                             : sum_to_columns(part.flatten(0, 1), outputs_).view(sizes);
+    // Ranks without tokens use the bias too: the others wait for its gradient.
     if (!bias_) return y;
     nn::LayerScope scope = nn::scope_of(bias_);
     return y + bias_.use(scope);

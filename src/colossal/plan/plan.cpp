@@ -131,7 +131,8 @@ RankPlan plan_of(const RecordedStep& step, int rank) {
                 .at_rest = step.at_rest};
   for (const Span& span : spans_of(step)) {
     for (int64_t i = span.operators_begin; i < span.operators_end; ++i) {
-      plan.flops += static_cast<double>(span.times) * step.recording.operators[i].work.flops;
+      const Operator& made = step.recording.operators[i];
+      plan.flops += static_cast<double>(span.times * made.times) * made.work.flops;
     }
     for (int64_t i = span.collectives_begin; i < span.collectives_end; ++i) {
       const Collective& call = step.recording.collectives[i];

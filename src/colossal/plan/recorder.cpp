@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "colossal/base/error.h"
+#include "colossal/ops/dry_repeats.h"
 #include "colossal/plan/operator_work.h"
 
 namespace colossal::plan {
@@ -87,6 +88,7 @@ void record_operator(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::
   add_tensors(arguments, made.inputs, made);
   made.work = work_of(made.name, arguments);
   made.memory_changes = recorder->memory().num_changes();
+  made.times = ops::dry_repeats();
   if (is_sum_in_place(op, arguments)) {
     made.name = "aten::add_.Tensor";
     const at::Tensor sum = arguments[0].toTensor();

@@ -27,6 +27,7 @@ struct Operator {
   // operator only allocates, because it then touches no elements.
   int64_t bytes = 0;
   int64_t memory_changes = 0;  // number of elements of Recording::memory before the call
+  int64_t times = 1;           // number of equal calls for which it stands (ops::DryRepeats)
 };
 
 // A call of a collective, or of a send or receive.

@@ -59,7 +59,7 @@ class Clock {
 
  private:
   void compute(const Operator& made) {
-    const double seconds = rates_.seconds_of(made);
+    const double seconds = static_cast<double>(made.times) * rates_.seconds_of(made);
     const OperatorKind kind = made.work.kind;
     (kind == OperatorKind::product ? shares_.products
      : kind == OperatorKind::other ? shares_.other_operators

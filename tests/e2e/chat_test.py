@@ -118,8 +118,9 @@ class InATerminal(ChatTest):
         self.type("Hellp\x7fo\r")  # a backspace
         self.wait_for(one)
         self.wait_for("(cut after")
+        self.wait_for("> ", 2)
         self.type("/reset\r")
-        self.wait_for("/reset\r\n> ")
+        self.wait_for("> ", 3)
         self.type("\x1b[A\x1b[A\r")  # two lines back
         self.wait_for(one, 2)
         self.type("/exit\r")

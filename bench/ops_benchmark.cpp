@@ -25,13 +25,13 @@
 
 #include "colossal/base/cpu_features.h"
 #include "colossal/ops/activation.h"
-#include "colossal/ops/attention.h"
+#include "colossal/ops/attention/attention.h"
+#include "colossal/ops/attention/rotary.h"
 #include "colossal/ops/dropout.h"
-#include "colossal/ops/fused_linear.h"
-#include "colossal/ops/linear_cross_entropy.h"
-#include "colossal/ops/norm.h"
+#include "colossal/ops/loss/linear_cross_entropy.h"
+#include "colossal/ops/norm/norm.h"
 #include "colossal/ops/optimizer_kernels.h"
-#include "colossal/ops/rotary.h"
+#include "colossal/ops/product/fused_linear.h"
 
 namespace colossal {
 namespace {

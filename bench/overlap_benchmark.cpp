@@ -19,11 +19,11 @@
 #include <vector>
 
 #include "colossal/base/cpu_features.h"
-#include "colossal/booster/engine.h"
-#include "colossal/booster/profiler.h"
 #include "colossal/comm/group_impl.h"
+#include "colossal/engine/engine.h"
 #include "colossal/models/families.h"
 #include "colossal/parallel/builder.h"
+#include "colossal/training/profiler.h"
 
 namespace colossal {
 namespace {

@@ -1,8 +1,8 @@
 // Our GPT-2 on any text files, on one rank: the pieces that `colossal train` is made of.
 //   build/example_train_gpt 'src/**/*.cpp'
-#include <colossal/booster/booster.h>
 #include <colossal/comm/world.h>
 #include <colossal/data/batch_loader.h>
+#include <colossal/engine/booster.h>
 #include <colossal/models/families.h>
 #include <colossal/nn/dense_builder.h>
 

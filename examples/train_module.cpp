@@ -3,8 +3,8 @@
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
 
-#include <colossal/booster/booster.h>
 #include <colossal/comm/world.h>
+#include <colossal/engine/booster.h>
 
 #include <cstdio>
 #include <thread>

@@ -20,7 +20,9 @@ LEVELS = [
     ["memory"],
     ["models", "data"],
     ["checkpoint"],
-    ["booster"],
+    ["job"],
+    ["engine"],
+    ["training"],
     ["plan", "serve"],
     ["tune", "cluster"],
     ["server"],
@@ -29,7 +31,7 @@ LEVELS = [
 LEVEL_OF = {folder: level for level, folders in enumerate(LEVELS) for folder in folders}
 
 # Lower, but not to be known: serving works without training.
-FORBIDDEN = {"serve": {"booster"}, "server": {"booster"}}
+FORBIDDEN = {folder: {"job", "engine", "training"} for folder in ("serve", "server")}
 
 # These compile without LibTorch.
 WITHOUT_LIBTORCH = {"base", "io", "text", "report"}

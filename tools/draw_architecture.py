@@ -13,7 +13,7 @@ TIP = ('<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="
 TOP, PITCH = 70, 40
 HEIGHT = TOP + PITCH * len(LEVELS) + 10
 BATCH = [("TrainingTask makes micro-batches", "data/, tune/"),
-         ("Engine::forward_backward begins a step", "booster/"),
+         ("Engine::forward_backward begins a step", "engine/"),
          ("PipelineExecutor runs the schedule", "forward, backward, send, receive"),
          ("Blocks run through Activations", "memory/: keep, recompute or offload"),
          ("A layer reads weight.use(scope)", "nn/: ParameterHandle"),

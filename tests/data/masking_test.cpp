@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "colossal/text/bytes_tokenizer.h"
+#include "colossal/text/tokenizer/bytes_tokenizer.h"
 #include "tests/data/rows_to_mask.h"
 
 namespace colossal::data {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "colossal/text/tokenizer.h"
+#include "colossal/text/tokenizer/tokenizer.h"
 #include "tests/support/temporary_directory.h"
 
 namespace colossal::data {

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "colossal/ops/packed_weight.h"
+#include "colossal/ops/product/packed_weight.h"
 
 namespace colossal::memory {
 namespace {

@@ -18,7 +18,7 @@
 #include "colossal/comm/world.h"
 #include "colossal/memory/memory_count.h"
 #include "colossal/memory/saved_tensors.h"
-#include "colossal/ops/libtorch_product.h"
+#include "colossal/ops/product/libtorch_product.h"
 #include "tests/support/run_ranks.h"
 
 namespace colossal::memory {

@@ -4,7 +4,7 @@
 
 #include <torch/csrc/autograd/autograd.h>
 
-#include "colossal/ops/dispatch.h"
+#include "colossal/ops/fallback/dispatch.h"
 #include "tests/ops/tensors.h"
 
 namespace colossal::ops {

@@ -1,17 +1,17 @@
 // The operators for devices without kernels of ours, on the CPU, against the CPU's own.
-#include "colossal/ops/aten_fallback.h"
+#include "colossal/ops/fallback/aten_fallback.h"
 
 #include <gtest/gtest.h>
 
-#include "colossal/ops/aten_fallback_quantized.h"
-#include "colossal/ops/attention.h"
-#include "colossal/ops/block_softmax.h"
-#include "colossal/ops/dispatch.h"
+#include "colossal/ops/attention/attention.h"
+#include "colossal/ops/attention/block_softmax.h"
+#include "colossal/ops/attention/rotary.h"
 #include "colossal/ops/dropout.h"
+#include "colossal/ops/fallback/aten_fallback_quantized.h"
+#include "colossal/ops/fallback/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
-#include "colossal/ops/linear_cross_entropy.h"
+#include "colossal/ops/loss/linear_cross_entropy.h"
 #include "colossal/ops/optimizer_kernels.h"
-#include "colossal/ops/rotary.h"
 #include "tests/ops/attention_kinds.h"
 #include "tests/ops/tensors.h"
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "colossal/base/error.h"
-#include "colossal/ops/flash_attention.h"
+#include "colossal/ops/attention/flash_attention.h"
 #include "colossal/ops/flat_tensor.h"
 #include "tests/ops/attention_kinds.h"
 

@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "colossal/ops/attention.h"
+#include "colossal/ops/attention/attention.h"
 #include "tests/ops/tensors.h"
 
 namespace colossal::ops {

@@ -1,9 +1,9 @@
-#include "colossal/ops/attention.h"
+#include "colossal/ops/attention/attention.h"
 
 #include <gtest/gtest.h>
 
 #include "colossal/base/error.h"
-#include "colossal/ops/meta_kernels.h"
+#include "colossal/ops/fallback/meta_kernels.h"
 #include "tests/ops/attention_kinds.h"
 
 namespace colossal::ops {

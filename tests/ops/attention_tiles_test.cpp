@@ -1,4 +1,4 @@
-#include "colossal/ops/attention_tiles.h"
+#include "colossal/ops/attention/attention_tiles.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "colossal/ops/bf16_product.h"
+#include "colossal/ops/product/bf16_product.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
-#include "colossal/ops/few_rows.h"
+#include "colossal/ops/product/few_rows.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "colossal/ops/fused_linear.h"
 #include "colossal/ops/kernels/few_rows.h"
+#include "colossal/ops/product/fused_linear.h"
 #include "tests/ops/kernel_variants.h"
 #include "tests/ops/tensors.h"
 

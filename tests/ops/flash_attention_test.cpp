@@ -1,6 +1,6 @@
 // Our own blocks, for every type and for bf16 with each kind of product, whatever attention() would
 // choose.
-#include "colossal/ops/flash_attention.h"
+#include "colossal/ops/attention/flash_attention.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>

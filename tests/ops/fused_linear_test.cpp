@@ -1,4 +1,4 @@
-#include "colossal/ops/fused_linear.h"
+#include "colossal/ops/product/fused_linear.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>

@@ -1,12 +1,12 @@
 // GPTQ and AWQ against their definitions, on matrices so small that these can be followed.
-#include "colossal/ops/gptq.h"
+#include "colossal/ops/product/gptq.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
 #include "colossal/base/error.h"
-#include "colossal/ops/awq.h"
+#include "colossal/ops/product/awq.h"
 #include "tests/ops/tensors.h"
 
 namespace colossal::ops {

@@ -1,4 +1,4 @@
-#include "colossal/ops/grouped_product.h"
+#include "colossal/ops/product/grouped_product.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>

@@ -1,4 +1,4 @@
-#include "colossal/ops/head_norm.h"
+#include "colossal/ops/norm/head_norm.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "colossal/base/error.h"
-#include "colossal/ops/dispatch.h"
+#include "colossal/ops/fallback/dispatch.h"
 #include "tests/ops/tensors.h"
 
 namespace colossal::ops {

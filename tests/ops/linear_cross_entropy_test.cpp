@@ -1,4 +1,4 @@
-#include "colossal/ops/linear_cross_entropy.h"
+#include "colossal/ops/loss/linear_cross_entropy.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Each rule against the operator it stands for.
-#include "colossal/ops/meta_kernels.h"
+#include "colossal/ops/fallback/meta_kernels.h"
 
 #include <gtest/gtest.h>
 

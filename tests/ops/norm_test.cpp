@@ -1,13 +1,13 @@
-#include "colossal/ops/norm.h"
+#include "colossal/ops/norm/norm.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "colossal/base/error.h"
-#include "colossal/ops/dispatch.h"
+#include "colossal/ops/fallback/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
-#include "colossal/ops/norm_passes.h"
+#include "colossal/ops/norm/norm_passes.h"
 #include "tests/ops/tensors.h"
 
 namespace colossal::ops {

@@ -1,10 +1,10 @@
-#include "colossal/ops/packed_product.h"
+#include "colossal/ops/product/packed_product.h"
 
 #include <gtest/gtest.h>
 
-#include "colossal/ops/few_rows.h"
-#include "colossal/ops/fused_linear.h"
-#include "colossal/ops/grouped_product.h"
+#include "colossal/ops/product/few_rows.h"
+#include "colossal/ops/product/fused_linear.h"
+#include "colossal/ops/product/grouped_product.h"
 #include "tests/ops/tensors.h"
 
 namespace colossal::ops {

@@ -1,4 +1,4 @@
-#include "colossal/ops/packed_weight.h"
+#include "colossal/ops/product/packed_weight.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <memory>
 #include <sstream>
 
-#include "colossal/ops/quantized_matrix.h"
+#include "colossal/ops/product/quantized_matrix.h"
 #include "tests/ops/tensors.h"
 
 namespace colossal::ops {

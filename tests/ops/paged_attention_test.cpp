@@ -1,11 +1,11 @@
-#include "colossal/ops/paged_attention.h"
+#include "colossal/ops/attention/paged_attention.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
-#include "colossal/ops/aten_fallback.h"
-#include "colossal/ops/attention.h"
+#include "colossal/ops/attention/attention.h"
+#include "colossal/ops/fallback/aten_fallback.h"
 #include "tests/ops/tensors.h"
 
 namespace colossal::ops::paged {

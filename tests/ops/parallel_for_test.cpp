@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "colossal/ops/few_rows.h"
+#include "colossal/ops/product/few_rows.h"
 
 namespace colossal::ops {
 namespace {

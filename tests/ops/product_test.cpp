@@ -1,4 +1,4 @@
-#include "colossal/ops/product.h"
+#include "colossal/ops/product/product.h"
 
 #include <gtest/gtest.h>
 

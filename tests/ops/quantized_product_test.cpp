@@ -1,4 +1,4 @@
-#include "colossal/ops/quantized_product.h"
+#include "colossal/ops/product/quantized_product.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "colossal/base/error.h"
-#include "colossal/ops/few_rows.h"
 #include "colossal/ops/kernels/quantized_rows.h"
+#include "colossal/ops/product/few_rows.h"
 #include "tests/ops/kernel_variants.h"
 #include "tests/ops/tensors.h"
 

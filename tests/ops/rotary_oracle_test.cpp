@@ -6,7 +6,7 @@
 #include <memory>
 #include <sstream>
 
-#include "colossal/ops/rotary.h"
+#include "colossal/ops/attention/rotary.h"
 
 namespace colossal::ops {
 namespace rotary_oracle_test {

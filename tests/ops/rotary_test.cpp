@@ -1,4 +1,4 @@
-#include "colossal/ops/rotary.h"
+#include "colossal/ops/attention/rotary.h"
 
 #include <gtest/gtest.h>
 #include <array>

@@ -1,4 +1,4 @@
-#include "colossal/ops/sum_rows.h"
+#include "colossal/ops/norm/sum_rows.h"
 
 #include <gtest/gtest.h>
 

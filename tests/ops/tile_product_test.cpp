@@ -1,4 +1,4 @@
-#include "colossal/ops/tile_product.h"
+#include "colossal/ops/product/tile_product.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>

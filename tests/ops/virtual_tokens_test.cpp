@@ -1,5 +1,5 @@
 // Attention behind virtual tokens equals attention to keys and values of which they are the first.
-#include "colossal/ops/virtual_tokens.h"
+#include "colossal/ops/attention/virtual_tokens.h"
 
 #include <gtest/gtest.h>
 

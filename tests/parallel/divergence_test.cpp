@@ -1,13 +1,13 @@
 // The divergence of distributions whose vocabulary several ranks share: that of one rank, with the
 // bytes of its law.
-#include "colossal/ops/divergence.h"
+#include "colossal/ops/loss/divergence.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "colossal/comm/law.h"
-#include "colossal/parallel/vocabulary.h"
+#include "colossal/parallel/tensor/vocabulary.h"
 #include "tests/support/run_ranks.h"
 
 namespace colossal::parallel {

@@ -17,7 +17,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/mesh/parallel_context.h"
-#include "colossal/ops/meta_kernels.h"
+#include "colossal/ops/fallback/meta_kernels.h"
 #include "colossal/parallel/collectives.h"
 #include "tests/support/run_ranks.h"
 

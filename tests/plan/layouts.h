@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "colossal/booster/job.h"
+#include "colossal/data/batch.h"
+#include "colossal/job/job.h"
 #include "colossal/plan/recorded_step.h"
 
 namespace colossal::test {

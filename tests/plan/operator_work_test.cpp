@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "colossal/ops/attention_rule.h"
+#include "colossal/ops/attention/attention_rule.h"
 #include "colossal/plan/plan.h"
 #include "tests/plan/layouts.h"
 

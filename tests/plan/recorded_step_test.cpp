@@ -1,6 +1,7 @@
 // A dry step is the program itself: what it records is what the real step does, on every rank and
 // at every layout.
 #include "colossal/plan/recorded_step.h"
+#include "colossal/engine/engine.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -11,7 +12,7 @@
 #include <sstream>
 
 #include "colossal/memory/saved_tensors.h"
-#include "colossal/ops/meta_kernels.h"
+#include "colossal/ops/fallback/meta_kernels.h"
 #include "colossal/parallel/builder.h"
 #include "colossal/parallel/pipeline/schedule_file.h"
 #include "colossal/plan/plan.h"

@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "colossal/base/error.h"
-#include "colossal/booster/run_summary.h"
 #include "colossal/plan/plan.h"
+#include "colossal/training/run_summary.h"
 
 namespace colossal::test {
 namespace {

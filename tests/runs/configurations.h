@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "colossal/booster/job.h"
-#include "colossal/booster/run_config.h"
+#include "colossal/job/job.h"
+#include "colossal/job/run_config.h"
 
 namespace colossal::test {
 

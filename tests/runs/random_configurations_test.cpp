@@ -9,9 +9,9 @@
 #include <regex>
 
 #include "colossal/base/error.h"
-#include "colossal/booster/trainer.h"
 #include "colossal/plan/fit_memory.h"
 #include "colossal/report/metrics_log.h"
+#include "colossal/training/trainer.h"
 #include "tests/runs/configurations.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/small_families.h"

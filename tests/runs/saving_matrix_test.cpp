@@ -11,11 +11,12 @@
 #include <mutex>
 
 #include "colossal/base/error.h"
-#include "colossal/booster/batch_context.h"
-#include "colossal/booster/saved_model.h"
-#include "colossal/booster/saving_checks.h"
 #include "colossal/checkpoint/checkpoint.h"
+#include "colossal/engine/batch_context.h"
+#include "colossal/engine/state_shapes.h"
 #include "colossal/parallel/builder.h"
+#include "colossal/training/saved_model.h"
+#include "colossal/training/saving_checks.h"
 #include "tests/runs/configurations.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/small_families.h"

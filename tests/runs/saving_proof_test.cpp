@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "colossal/base/error.h"
-#include "colossal/booster/saving_checks.h"
+#include "colossal/training/saving_checks.h"
 #include "tests/runs/configurations.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/small_families.h"

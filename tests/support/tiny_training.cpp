@@ -5,14 +5,14 @@
 
 #include <cmath>
 
-#include "colossal/booster/state_shapes.h"
+#include "colossal/engine/state_shapes.h"
 #include "colossal/layout/heads.h"
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/models/families.h"
 #include "colossal/models/transformer.h"
 #include "colossal/models/transformer_sharding.h"
 #include "colossal/nn/dense_builder.h"
-#include "colossal/ops/meta_kernels.h"
+#include "colossal/ops/fallback/meta_kernels.h"
 #include "colossal/parallel/builder.h"
 #include "tests/support/run_ranks.h"
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "colossal/booster/engine.h"
 #include "colossal/comm/world.h"
+#include "colossal/engine/engine.h"
 #include "colossal/mesh/strategy.h"
 #include "colossal/models/language_model.h"
 #include "colossal/models/transformer_config.h"

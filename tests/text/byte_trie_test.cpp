@@ -1,4 +1,4 @@
-#include "colossal/text/byte_trie.h"
+#include "colossal/text/tokenizer/byte_trie.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "colossal/text/bytes_tokenizer.h"
+#include "colossal/text/tokenizer/bytes_tokenizer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Invalid tables; valid ones are compared with `tokenizers` in oracle_test.cpp.
-#include "colossal/text/charsmap.h"
+#include "colossal/text/tokenizer/charsmap.h"
 
 #include <gtest/gtest.h>
 

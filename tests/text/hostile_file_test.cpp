@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "colossal/text/tokenizer.h"
+#include "colossal/text/tokenizer/tokenizer.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/text/small_tokenizer.h"
 

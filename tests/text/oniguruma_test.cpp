@@ -1,10 +1,10 @@
-#include "colossal/text/oniguruma.h"
+#include "colossal/text/tokenizer/oniguruma.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "colossal/base/error.h"
-#include "colossal/text/regex.h"
+#include "colossal/text/tokenizer/regex.h"
 
 namespace colossal::text {
 namespace {

@@ -7,10 +7,10 @@
 #include <cstdlib>
 
 #include "colossal/io/file.h"
-#include "colossal/text/byte_alphabet.h"
-#include "colossal/text/normalization_form.h"
-#include "colossal/text/pipeline_tokenizer.h"
-#include "colossal/text/streaming_decoder.h"
+#include "colossal/text/tokenizer/byte_alphabet.h"
+#include "colossal/text/tokenizer/normalization_form.h"
+#include "colossal/text/tokenizer/pipeline_tokenizer.h"
+#include "colossal/text/tokenizer/streaming_decoder.h"
 #include "colossal/text/utf8.h"
 #include "tests/support/temporary_directory.h"
 

@@ -1,4 +1,4 @@
-#include "colossal/text/pipeline_tokenizer.h"
+#include "colossal/text/tokenizer/pipeline_tokenizer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "colossal/text/byte_alphabet.h"
+#include "colossal/text/tokenizer/byte_alphabet.h"
 
 namespace colossal::text {
 

@@ -1,5 +1,5 @@
 // Texts of users never become special tokens of a rendered conversation.
-#include "colossal/text/special_text_guard.h"
+#include "colossal/text/tokenizer/special_text_guard.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

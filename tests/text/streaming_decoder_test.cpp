@@ -1,4 +1,4 @@
-#include "colossal/text/streaming_decoder.h"
+#include "colossal/text/tokenizer/streaming_decoder.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "colossal/text/bytes_tokenizer.h"
+#include "colossal/text/tokenizer/bytes_tokenizer.h"
 #include "colossal/text/utf8.h"
 #include "tests/support/temporary_directory.h"
 

@@ -1,10 +1,10 @@
-#include "colossal/text/tokenizer_definition.h"
+#include "colossal/text/tokenizer/tokenizer_definition.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "colossal/base/error.h"
-#include "colossal/text/word_model.h"
+#include "colossal/text/tokenizer/word_model.h"
 #include "tests/text/small_tokenizer.h"
 
 namespace colossal::text {

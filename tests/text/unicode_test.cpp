@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "colossal/text/normalization_form.h"
+#include "colossal/text/tokenizer/normalization_form.h"
 
 namespace colossal::text {
 namespace {

@@ -1,5 +1,5 @@
 // Unigram and WordPiece with results by hand; oracle_test.cpp compares them with `tokenizers`.
-#include "colossal/text/word_model.h"
+#include "colossal/text/tokenizer/word_model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

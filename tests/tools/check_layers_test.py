@@ -33,7 +33,7 @@ class CheckLayers(unittest.TestCase):
         self.assert_clean({
             "nn/a.cpp":
                 '#include "colossal/nn/a.h"\n#include "colossal/ops/b.h"\n#include <vector>\n',
-            "cli/main.cpp": '#include "colossal/booster/booster.h"\n',
+            "cli/main.cpp": '#include "colossal/engine/booster.h"\n',
         })
 
     def test_a_higher_level(self):
@@ -45,9 +45,9 @@ class CheckLayers(unittest.TestCase):
         self.assert_finds("mesh/a.h", '#include "colossal/nn/a.h"\n', 1, "nn/")
         self.assert_finds("ops/a.h", '#include "colossal/comm/a.h"\n', 1, "comm/")
 
-    def test_serve_does_not_know_booster(self):
-        self.assert_finds("serve/a.h", '#include "colossal/booster/a.h"\n', 1, "does not know")
-        self.assert_clean({"cluster/a.h": '#include "colossal/booster/a.h"\n'})
+    def test_serve_does_not_know_training(self):
+        self.assert_finds("serve/a.h", '#include "colossal/training/a.h"\n', 1, "does not know")
+        self.assert_clean({"cluster/a.h": '#include "colossal/training/a.h"\n'})
 
     def test_unknown_folders(self):
         self.assert_finds("helpers/a.h", "", 1, "no level")

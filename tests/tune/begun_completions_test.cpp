@@ -1,4 +1,4 @@
-#include "colossal/tune/begun_completions.h"
+#include "colossal/tune/rollout/begun_completions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "colossal/tune/labels.h"
+#include "colossal/tune/samples/labels.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,9 +6,9 @@
 #include <map>
 #include <set>
 
-#include "colossal/booster/trainer.h"
 #include "colossal/report/metrics_log.h"
-#include "colossal/tune/tasks.h"
+#include "colossal/training/trainer.h"
+#include "colossal/tune/methods/tasks.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/tune/saved_model.h"

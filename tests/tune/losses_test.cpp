@@ -1,5 +1,5 @@
 // Compares the formulas with TRL's trainers: trl_golden.json, which trl_golden.py writes.
-#include "colossal/tune/losses.h"
+#include "colossal/tune/methods/losses.h"
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>

@@ -8,12 +8,12 @@
 #include <filesystem>
 #include <fstream>
 
-#include "colossal/booster/trainer.h"
 #include "colossal/checkpoint/merged_folder.h"
 #include "colossal/memory/memory_ledger.h"
 #include "colossal/report/metrics_log.h"
+#include "colossal/training/trainer.h"
+#include "colossal/tune/methods/tasks.h"
 #include "colossal/tune/resolve.h"
-#include "colossal/tune/tasks.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/tune/saved_model.h"
@@ -977,6 +977,17 @@ TEST(DistillationRefusals, SayWhatWouldWork) {
               HasSubstr("give its folder"));
   EXPECT_THAT(refused([](RunConfig& r, TuneConfig&) { r.data.validation = {"x"}; }),
               HasSubstr("use a tune.lmbda below 1"));
+}
+
+TEST(TuneDefaults, HelpSaysTheLengthOfTheMethod) {
+  const auto length_of = [](Method method) {
+    RunConfig run;
+    TuneConfig tune;
+    set_defaults(method, run, tune);
+    return run.data.default_sequence_length;
+  };
+  EXPECT_THAT(length_of(Method::sft), HasSubstr("at most 1,024"));
+  EXPECT_THAT(length_of(Method::grpo), HasSubstr("at most 512 + tune.max_completion_length"));
 }
 
 std::string refusal(const std::function<void(RunConfig&, TuneConfig&)>& change,

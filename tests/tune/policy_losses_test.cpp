@@ -1,6 +1,6 @@
 // Compares the formulas with TRL's trainers: policy_golden.json, which policy_golden.py writes.
-#include "colossal/tune/policy_losses.h"
-#include "colossal/ops/divergence.h"
+#include "colossal/tune/methods/policy_losses.h"
+#include "colossal/ops/loss/divergence.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/log_softmax.h>
@@ -13,7 +13,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "colossal/tune/advantages.h"
+#include "colossal/tune/methods/advantages.h"
 
 namespace colossal::tune {
 namespace {

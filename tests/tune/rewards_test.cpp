@@ -1,4 +1,4 @@
-#include "colossal/tune/rewards.h"
+#include "colossal/tune/rewards/rewards.h"
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "colossal/base/error.h"
-#include "colossal/tune/math_answer.h"
-#include "colossal/tune/reward_set.h"
+#include "colossal/tune/rewards/math_answer.h"
+#include "colossal/tune/rewards/reward_set.h"
 
 namespace colossal::tune {
 namespace {

@@ -1,11 +1,11 @@
-#include "colossal/tune/samples.h"
+#include "colossal/tune/samples/samples.h"
 
 #include <ATen/ops/tensor.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "colossal/base/error.h"
-#include "colossal/tune/collate.h"
+#include "colossal/tune/samples/collate.h"
 #include "tests/support/temporary_directory.h"
 
 namespace colossal::tune {

@@ -3,8 +3,8 @@
 #include <functional>
 #include <map>
 
-#include "colossal/booster/trainer.h"
-#include "colossal/tune/tasks.h"
+#include "colossal/training/trainer.h"
+#include "colossal/tune/methods/tasks.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/temporary_directory.h"
 

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "colossal/base/error.h"
-#include "colossal/text/regex.h"
+#include "colossal/text/tokenizer/regex.h"
 
 namespace colossal::adapters {
 namespace {

@@ -11,7 +11,7 @@
 #include "colossal/base/error.h"
 #include "colossal/checkpoint/gguf_pipeline.h"
 #include "colossal/io/json.h"
-#include "colossal/text/companion_tokens.h"
+#include "colossal/text/tokenizer/companion_tokens.h"
 
 namespace colossal::checkpoint {
 namespace {

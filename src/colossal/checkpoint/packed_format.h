@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "colossal/io/safetensors.h"
-#include "colossal/ops/quantized_matrix.h"
+#include "colossal/ops/product/quantized_matrix.h"
 
 namespace colossal::checkpoint {
 

@@ -12,7 +12,7 @@
 #include "colossal/checkpoint/stored_tensor.h"
 #include "colossal/io/file.h"
 #include "colossal/io/safetensors.h"
-#include "colossal/ops/quantized_matrix.h"
+#include "colossal/ops/product/quantized_matrix.h"
 
 namespace colossal::checkpoint {
 

@@ -35,7 +35,7 @@
 
 #include "colossal/io/tensor_directory.h"
 #include "colossal/models/stored_form.h"
-#include "colossal/ops/quantized_matrix.h"
+#include "colossal/ops/product/quantized_matrix.h"
 
 namespace colossal::checkpoint {
 

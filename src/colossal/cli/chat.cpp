@@ -11,7 +11,7 @@
 #include "colossal/io/file.h"
 #include "colossal/serve/stop_strings.h"
 #include "colossal/server/api_error.h"
-#include "colossal/text/streaming_decoder.h"
+#include "colossal/text/tokenizer/streaming_decoder.h"
 
 namespace colossal::cli {
 namespace {

@@ -19,7 +19,7 @@
 #include "colossal/io/file.h"
 #include "colossal/io/swap_file.h"
 #include "colossal/io/transfer_memory.h"
-#include "colossal/ops/gemm_rate.h"
+#include "colossal/ops/product/gemm_rate.h"
 #include "colossal/plan/measure_cluster.h"
 
 namespace colossal::cli {

@@ -10,7 +10,6 @@
 #include "colossal/base/error.h"
 #include "colossal/base/progress.h"
 #include "colossal/base/units.h"
-#include "colossal/booster/parallel_config.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/inference_arguments.h"
 #include "colossal/cli/key_flags.h"
@@ -19,12 +18,13 @@
 #include "colossal/data/json_line.h"
 #include "colossal/data/source_files.h"
 #include "colossal/io/file.h"
+#include "colossal/job/parallel_config.h"
 #include "colossal/report/batch_output.h"
 #include "colossal/server/batch_line.h"
 #include "colossal/text/chat_template.h"
 #include "colossal/text/model_folder.h"
-#include "colossal/tune/losses.h"
-#include "colossal/tune/text_scores.h"
+#include "colossal/tune/methods/losses.h"
+#include "colossal/tune/rollout/text_scores.h"
 
 namespace colossal::cli {
 namespace {

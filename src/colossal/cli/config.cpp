@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "colossal/booster/parallel_config.h"
-#include "colossal/booster/run_config.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/inference_arguments.h"
+#include "colossal/job/parallel_config.h"
+#include "colossal/job/run_config.h"
 #include "colossal/tune/tune_config.h"
 
 namespace colossal::cli {

@@ -12,13 +12,13 @@
 #include "colossal/base/error.h"
 #include "colossal/base/progress.h"
 #include "colossal/base/units.h"
-#include "colossal/booster/parallel_config.h"
-#include "colossal/booster/run_config.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/inference_arguments.h"
 #include "colossal/cli/key_flags.h"
 #include "colossal/cli/model_source.h"
 #include "colossal/cli/model_text.h"
+#include "colossal/job/parallel_config.h"
+#include "colossal/job/run_config.h"
 #include "colossal/text/model_folder.h"
 
 namespace colossal::cli {

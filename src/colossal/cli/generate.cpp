@@ -26,8 +26,8 @@
 #include "colossal/serve/forward_pass.h"
 #include "colossal/serve/stop_strings.h"
 #include "colossal/text/model_folder.h"
-#include "colossal/text/streaming_decoder.h"
-#include "colossal/text/tokenizer.h"
+#include "colossal/text/tokenizer/streaming_decoder.h"
+#include "colossal/text/tokenizer/tokenizer.h"
 
 namespace colossal::cli {
 namespace {

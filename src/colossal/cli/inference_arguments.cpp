@@ -13,10 +13,10 @@
 #include "colossal/base/machine.h"
 #include "colossal/base/process_limits.h"
 #include "colossal/base/units.h"
-#include "colossal/booster/precision.h"
 #include "colossal/cli/model_source.h"
+#include "colossal/job/precision.h"
 #include "colossal/serve/model_folder.h"
-#include "colossal/text/tokenizer_files.h"
+#include "colossal/text/tokenizer/tokenizer_files.h"
 
 namespace colossal::cli {
 namespace {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "colossal/base/config_schema.h"
-#include "colossal/booster/parallel_config.h"
 #include "colossal/cli/inference_ranks.h"
+#include "colossal/job/parallel_config.h"
 #include "colossal/memory/tier_config.h"
 #include "colossal/models/families.h"
 #include "colossal/serve/engine.h"

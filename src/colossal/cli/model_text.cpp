@@ -4,8 +4,8 @@
 
 #include "colossal/base/error.h"
 #include "colossal/base/machine.h"
-#include "colossal/booster/training_data.h"
-#include "colossal/text/tokenizer.h"
+#include "colossal/text/tokenizer/tokenizer.h"
+#include "colossal/training/training_data.h"
 
 namespace colossal::cli {
 

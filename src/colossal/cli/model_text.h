@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "colossal/booster/run_config.h"
 #include "colossal/data/corpus.h"
+#include "colossal/job/run_config.h"
 #include "colossal/models/families.h"
 
 namespace colossal::cli {

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "colossal/base/log.h"
-#include "colossal/booster/training_data.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/key_flags.h"
 #include "colossal/cli/run_arguments.h"
@@ -14,6 +13,7 @@
 #include "colossal/plan/fit_memory.h"
 #include "colossal/plan/plan_page.h"
 #include "colossal/plan/plan_text.h"
+#include "colossal/training/training_data.h"
 
 namespace colossal::cli {
 namespace {

@@ -4,9 +4,9 @@
 #include "colossal/base/log.h"
 #include "colossal/base/progress.h"
 #include "colossal/base/units.h"
-#include "colossal/booster/run_config.h"
 #include "colossal/cli/inference_arguments.h"
 #include "colossal/cli/model_text.h"
+#include "colossal/job/run_config.h"
 #include "colossal/serve/folder_quantization.h"
 
 namespace colossal::cli {

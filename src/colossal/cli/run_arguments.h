@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "colossal/booster/job.h"
 #include "colossal/cluster/restart_policy.h"
+#include "colossal/job/job.h"
 
 namespace colossal::cli {
 

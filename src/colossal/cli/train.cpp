@@ -1,9 +1,9 @@
 #include <memory>
 
-#include "colossal/booster/trainer.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/key_flags.h"
 #include "colossal/cli/training_run.h"
+#include "colossal/training/trainer.h"
 
 namespace colossal::cli {
 

@@ -13,9 +13,6 @@
 #include "colossal/base/machine.h"
 #include "colossal/base/process_limits.h"
 #include "colossal/base/units.h"
-#include "colossal/booster/agreement.h"
-#include "colossal/booster/run_monitor.h"
-#include "colossal/booster/trainer.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/elastic_folder.h"
 #include "colossal/cli/strategy_choice.h"
@@ -27,7 +24,10 @@
 #include "colossal/comm/world.h"
 #include "colossal/memory/memory_ledger.h"
 #include "colossal/plan/plan_text.h"
-#include "colossal/tune/prompt_completions.h"
+#include "colossal/training/agreement.h"
+#include "colossal/training/run_monitor.h"
+#include "colossal/training/trainer.h"
+#include "colossal/tune/rollout/prompt_completions.h"
 
 namespace colossal::cli {
 namespace {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "colossal/booster/training_task.h"
 #include "colossal/cli/run_arguments.h"
 #include "colossal/comm/rendezvous.h"
 #include "colossal/plan/fit_memory.h"
+#include "colossal/training/training_task.h"
 
 namespace colossal::cli {
 

@@ -8,9 +8,9 @@
 #include "colossal/cli/key_flags.h"
 #include "colossal/cli/training_run.h"
 #include "colossal/comm/world.h"
+#include "colossal/tune/methods/tasks.h"
 #include "colossal/tune/resolve.h"
-#include "colossal/tune/sampling_beside.h"
-#include "colossal/tune/tasks.h"
+#include "colossal/tune/rollout/sampling_beside.h"
 
 namespace colossal::cli {
 namespace {

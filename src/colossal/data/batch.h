@@ -23,7 +23,7 @@ struct BatchField {
 };
 
 // The samples of one forward pass. A row is a sample. Batches that are read from data are on the
-// CPU. local_batch() (booster/batch_context.h) copies a rank's part of a batch to its device.
+// CPU. local_batch() (engine/batch_context.h) copies a rank's part of a batch to its device.
 struct Batch {
   // Tokens, [batch, sequence] int64. (For a user's own torch module: any tensor.)
   at::Tensor inputs;

@@ -10,7 +10,7 @@
 
 #include "colossal/data/token_cache.h"
 #include "colossal/data/tokenize.h"
-#include "colossal/text/tokenizer.h"
+#include "colossal/text/tokenizer/tokenizer.h"
 
 namespace colossal::data {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "colossal/data/batch.h"
-#include "colossal/text/tokenizer.h"
+#include "colossal/text/tokenizer/tokenizer.h"
 
 namespace colossal::data {
 

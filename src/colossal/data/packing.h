@@ -1,5 +1,5 @@
 // Packs documents (or samples) of different lengths into rows of a fixed length, to minimize
-// padding. Used by pack_samples() (tune/samples.h).
+// padding. Used by pack_samples() (tune/samples/samples.h).
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Splits the text of corpus files into pieces of some MiB, which can be tokenized in parallel.
 // PieceReader finds the pieces of all files, in order; PieceText holds the text of one piece in
-// memory. Used by tokenize_files() and by read_samples() (tune/samples.h).
+// memory. Used by tokenize_files() and by read_samples() (tune/samples/samples.h).
 #pragma once
 
 #include <algorithm>

@@ -12,7 +12,7 @@
 
 #include "colossal/data/row_stream.h"
 #include "colossal/data/source_files.h"
-#include "colossal/text/tokenizer.h"
+#include "colossal/text/tokenizer/tokenizer.h"
 
 namespace colossal::data {
 

@@ -11,7 +11,7 @@
 #include "colossal/layout/initial_values.h"
 #include "colossal/memory/memory_ledger.h"
 #include "colossal/ops/optimizer_kernels.h"
-#include "colossal/ops/packed_weight.h"
+#include "colossal/ops/product/packed_weight.h"
 #include "colossal/parallel/collectives.h"
 
 namespace colossal::memory {

@@ -79,7 +79,7 @@ class ChunkEngine : private nn::Residency {
   // then be set by initialise(), load(), store_weights() or store_packed(). Calls
   // install_allocators() (memory_ledger.h). order: the order in which the passes of each stage use
   // weights that are sharded or offloaded, the same on all ranks with these stages (record_order()
-  // in booster/order_recording.h). A stage that is not in `order` fetches all such weights at once
+  // in engine/order_recording.h). A stage that is not in `order` fetches all such weights at once
   // in each pass. When its first backward pass ends, all ranks with this rank's stages compare the
   // orders in which they have used the weights. If one order contains all others, the stage follows
   // it from then on; otherwise it goes on fetching all weights at once. `context` must outlive

@@ -35,8 +35,8 @@ bool is_subsequence(const std::vector<int>& shorter, const std::vector<int>& lon
 // that plan_fetches() gets. Chunks are released only before an entry or after the last one. This
 // entry lets the head's table be released early: the forward pass uses the table last, and the
 // backward pass usually does not use it, because the loss computes the head's gradients in the
-// forward pass (ops/linear_cross_entropy.h). Without this entry, the table would be kept until the
-// first use of the backward pass.
+// forward pass (ops/loss/linear_cross_entropy.h). Without this entry, the table would be kept until
+// the first use of the backward pass.
 inline constexpr int kEndOfForward = -1;
 
 // The use of a chunk, and what is done before: first the chunks `release` are released, then the

@@ -48,7 +48,7 @@ const char* tensor_mode_name(TensorMode mode);  // "1d", "2d", "2.5d", "3d"
 
 // Thrown if settings do not fit each other on the given number of ranks. The message has the
 // settings and the reason, but no layouts that would work: these also depend on the model and the
-// batch, so booster/nearest_layout.h finds them.
+// batch, so job/nearest_layout.h finds them.
 class LayoutError : public ConfigError {
  public:
   using ConfigError::ConfigError;

@@ -1,7 +1,7 @@
 // Finds the linear layers of a model whose input features can be rescaled without changing the
 // model's output: y = W x = (W diag(s)) (diag(s)^-1 x), where s has one factor for each feature of
 // x. AWQ, a method of weight quantization, chooses s so that quantizing W diag(s) loses little
-// (ops/awq.h).
+// (ops/product/awq.h).
 #pragma once
 
 #include <string>

@@ -11,8 +11,8 @@
 #include "colossal/models/language_model.h"
 #include "colossal/nn/builder.h"
 #include "colossal/ops/activation.h"
+#include "colossal/ops/attention/rotary.h"
 #include "colossal/ops/clamped_gate.h"
-#include "colossal/ops/rotary.h"
 
 namespace colossal::models {
 

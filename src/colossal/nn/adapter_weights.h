@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "colossal/base/range.h"
-#include "colossal/ops/attention_rule.h"
+#include "colossal/ops/attention/attention_rule.h"
 
 namespace colossal::nn {
 

@@ -21,9 +21,9 @@
 #include "colossal/nn/layers.h"
 #include "colossal/nn/router.h"
 #include "colossal/ops/activation.h"
+#include "colossal/ops/attention/rotary.h"
 #include "colossal/ops/clamped_gate.h"
-#include "colossal/ops/packed_weight.h"
-#include "colossal/ops/rotary.h"
+#include "colossal/ops/product/packed_weight.h"
 
 namespace colossal::nn {
 

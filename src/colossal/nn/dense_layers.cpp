@@ -9,11 +9,11 @@
 #include "colossal/nn/memory_store.h"
 #include "colossal/nn/product.h"
 #include "colossal/ops/activation.h"
-#include "colossal/ops/divergence.h"
 #include "colossal/ops/dropout.h"
-#include "colossal/ops/linear_cross_entropy.h"
-#include "colossal/ops/norm.h"
-#include "colossal/ops/quantized_matrix.h"
+#include "colossal/ops/loss/divergence.h"
+#include "colossal/ops/loss/linear_cross_entropy.h"
+#include "colossal/ops/norm/norm.h"
+#include "colossal/ops/product/quantized_matrix.h"
 
 namespace colossal::nn {
 

@@ -18,7 +18,7 @@
 #include "colossal/nn/norm_parts.h"
 #include "colossal/nn/token_table.h"
 #include "colossal/nn/vocabulary_head_parts.h"
-#include "colossal/ops/attention.h"
+#include "colossal/ops/attention/attention.h"
 
 namespace colossal::nn {
 

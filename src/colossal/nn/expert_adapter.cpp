@@ -2,7 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 
-#include "colossal/ops/grouped_product.h"
+#include "colossal/ops/product/grouped_product.h"
 
 namespace colossal::nn {
 

@@ -12,9 +12,9 @@
 #include "colossal/nn/product_inputs.h"
 #include "colossal/nn/router_records.h"
 #include "colossal/ops/expert_order.h"
-#include "colossal/ops/grouped_product.h"
-#include "colossal/ops/packed_product.h"
-#include "colossal/ops/quantized_product.h"
+#include "colossal/ops/product/grouped_product.h"
+#include "colossal/ops/product/packed_product.h"
+#include "colossal/ops/product/quantized_product.h"
 
 namespace colossal::nn {
 

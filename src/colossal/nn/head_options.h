@@ -8,7 +8,7 @@
 
 #include "colossal/nn/builder.h"
 #include "colossal/nn/layer_scope.h"
-#include "colossal/ops/attention_rule.h"
+#include "colossal/ops/attention/attention_rule.h"
 
 namespace colossal::nn {
 

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "colossal/ops/attention.h"
+#include "colossal/ops/attention/attention.h"
 
 namespace colossal::nn {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "colossal/nn/layer_scope.h"
-#include "colossal/ops/grouped_product.h"
+#include "colossal/ops/product/grouped_product.h"
 
 namespace colossal::nn {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "colossal/nn/held_runs.h"
 #include "colossal/ops/flat_tensor.h"
-#include "colossal/ops/packed_weight.h"
-#include "colossal/ops/quantized_matrix.h"
+#include "colossal/ops/product/packed_weight.h"
+#include "colossal/ops/product/quantized_matrix.h"
 
 namespace colossal::nn {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "colossal/base/error.h"
-#include "colossal/ops/virtual_tokens.h"
+#include "colossal/ops/attention/virtual_tokens.h"
 
 namespace colossal::nn {
 namespace {

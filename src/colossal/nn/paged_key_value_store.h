@@ -11,7 +11,7 @@
 
 #include "colossal/base/range.h"
 #include "colossal/nn/key_value_store.h"
-#include "colossal/ops/paged_attention.h"
+#include "colossal/ops/attention/paged_attention.h"
 
 namespace colossal::nn {
 

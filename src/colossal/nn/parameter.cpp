@@ -4,7 +4,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/nn/layer_scope.h"
-#include "colossal/ops/packed_weight.h"
+#include "colossal/ops/product/packed_weight.h"
 
 namespace colossal::nn {
 

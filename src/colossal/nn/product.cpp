@@ -1,9 +1,9 @@
 #include "colossal/nn/product.h"
 
 #include "colossal/nn/product_inputs.h"
-#include "colossal/ops/fused_linear.h"
-#include "colossal/ops/packed_product.h"
-#include "colossal/ops/quantized_product.h"
+#include "colossal/ops/product/fused_linear.h"
+#include "colossal/ops/product/packed_product.h"
+#include "colossal/ops/product/quantized_product.h"
 
 namespace colossal::nn {
 

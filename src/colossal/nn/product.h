@@ -10,7 +10,7 @@
 
 #include "colossal/nn/layer_scope.h"
 #include "colossal/nn/parameter.h"
-#include "colossal/ops/packed_weight.h"
+#include "colossal/ops/product/packed_weight.h"
 
 namespace colossal::nn {
 

@@ -3,7 +3,7 @@
 #include <ATen/ops/cat.h>
 
 #include "colossal/nn/layer_scope.h"
-#include "colossal/ops/head_norm.h"
+#include "colossal/ops/norm/head_norm.h"
 
 namespace colossal::nn {
 namespace {

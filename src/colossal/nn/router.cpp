@@ -9,7 +9,7 @@
 
 #include <limits>
 
-#include "colossal/ops/fused_linear.h"
+#include "colossal/ops/product/fused_linear.h"
 
 namespace colossal::nn {
 namespace {

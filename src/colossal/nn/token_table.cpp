@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "colossal/nn/layer_scope.h"
-#include "colossal/ops/quantized_matrix.h"
+#include "colossal/ops/product/quantized_matrix.h"
 
 namespace colossal::nn {
 namespace {

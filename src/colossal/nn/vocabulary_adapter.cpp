@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "colossal/ops/fused_linear.h"
-#include "colossal/ops/low_rank.h"
+#include "colossal/ops/product/fused_linear.h"
+#include "colossal/ops/product/low_rank.h"
 
 namespace colossal::nn {
 namespace {

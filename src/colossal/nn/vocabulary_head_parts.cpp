@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "colossal/nn/layer_scope.h"
-#include "colossal/ops/fused_linear.h"
-#include "colossal/ops/quantized_product.h"
+#include "colossal/ops/product/fused_linear.h"
+#include "colossal/ops/product/quantized_product.h"
 
 namespace colossal::nn {
 

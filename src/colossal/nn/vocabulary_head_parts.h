@@ -12,7 +12,7 @@
 #include "colossal/nn/parameter.h"
 #include "colossal/nn/token_table.h"
 #include "colossal/nn/vocabulary_adapter.h"
-#include "colossal/ops/linear_cross_entropy.h"
+#include "colossal/ops/loss/linear_cross_entropy.h"
 
 namespace colossal::nn {
 

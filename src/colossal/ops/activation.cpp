@@ -10,8 +10,8 @@
 #include <map>
 
 #include "colossal/base/error.h"
-#include "colossal/ops/aten_fallback_activation.h"
-#include "colossal/ops/dispatch.h"
+#include "colossal/ops/fallback/aten_fallback_activation.h"
+#include "colossal/ops/fallback/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/parallel_for.h"
 #include "colossal/ops/recomputable_result.h"

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "colossal/base/error.h"
-#include "colossal/ops/aten_fallback.h"
-#include "colossal/ops/dispatch.h"
+#include "colossal/ops/fallback/aten_fallback.h"
+#include "colossal/ops/fallback/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/parallel_for.h"
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "colossal/base/range.h"
-#include "colossal/ops/linear_cross_entropy.h"
+#include "colossal/ops/loss/linear_cross_entropy.h"
 
 namespace colossal::ops {
 

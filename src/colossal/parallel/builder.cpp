@@ -4,9 +4,9 @@
 #include "colossal/parallel/sequence/divided_memory.h"
 #include "colossal/parallel/sequence/ring.h"
 #include "colossal/parallel/sequence/ulysses.h"
-#include "colossal/parallel/tensor_1d.h"
-#include "colossal/parallel/tensor_2d.h"
-#include "colossal/parallel/tensor_3d.h"
+#include "colossal/parallel/tensor/tensor_1d.h"
+#include "colossal/parallel/tensor/tensor_2d.h"
+#include "colossal/parallel/tensor/tensor_3d.h"
 
 namespace colossal::parallel {
 

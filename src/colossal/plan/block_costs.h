@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "colossal/booster/job.h"
+#include "colossal/job/job.h"
 #include "colossal/plan/cluster_specification.h"
 #include "colossal/plan/rank_rates.h"
 

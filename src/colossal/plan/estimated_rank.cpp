@@ -5,7 +5,7 @@
 #include <optional>
 #include <tuple>
 
-#include "colossal/booster/pipeline_config.h"
+#include "colossal/job/pipeline_config.h"
 #include "colossal/parallel/pipeline/in_flight.h"
 
 namespace colossal::plan {

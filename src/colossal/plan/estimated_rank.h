@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "colossal/booster/job.h"
+#include "colossal/job/job.h"
 #include "colossal/plan/cluster_specification.h"
 #include "colossal/plan/plan.h"
 

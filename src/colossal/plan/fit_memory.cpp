@@ -7,8 +7,8 @@
 
 #include "colossal/base/error.h"
 #include "colossal/base/units.h"
-#include "colossal/booster/run_summary.h"
 #include "colossal/plan/place_tiers.h"
+#include "colossal/training/run_summary.h"
 
 namespace colossal::plan {
 namespace {

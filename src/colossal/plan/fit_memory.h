@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "colossal/booster/job.h"
+#include "colossal/job/job.h"
 #include "colossal/plan/plan.h"
 
 namespace colossal::plan {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "colossal/booster/pipeline_config.h"
+#include "colossal/job/pipeline_config.h"
 #include "colossal/memory/chunk.h"
 #include "colossal/parallel/pipeline/in_flight.h"
 #include "colossal/plan/rank_rates.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "colossal/base/error.h"
-#include "colossal/booster/pipeline_config.h"
+#include "colossal/job/pipeline_config.h"
 #include "colossal/parallel/pipeline/schedules.h"
 
 namespace colossal::plan {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "colossal/booster/job.h"
+#include "colossal/job/job.h"
 #include "colossal/plan/cluster_specification.h"
 
 namespace colossal::plan {

@@ -25,9 +25,9 @@
 #include "colossal/comm/world.h"
 #include "colossal/memory/memory_ledger.h"
 #include "colossal/ops/activation.h"
-#include "colossal/ops/attention.h"
-#include "colossal/ops/linear_cross_entropy.h"
-#include "colossal/ops/norm.h"
+#include "colossal/ops/attention/attention.h"
+#include "colossal/ops/loss/linear_cross_entropy.h"
+#include "colossal/ops/norm/norm.h"
 
 namespace colossal::plan {
 namespace {

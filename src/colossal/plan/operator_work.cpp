@@ -6,9 +6,9 @@
 #include <unordered_map>
 
 #include "colossal/layout/runs.h"
-#include "colossal/ops/attention_rule.h"
+#include "colossal/ops/attention/attention_rule.h"
 #include "colossal/ops/flat_tensor.h"
-#include "colossal/ops/linear_cross_entropy.h"
+#include "colossal/ops/loss/linear_cross_entropy.h"
 
 namespace colossal::plan {
 namespace {

@@ -1,6 +1,6 @@
 #include "colossal/plan/pipeline_plan.h"
 
-#include "colossal/booster/pipeline_config.h"
+#include "colossal/job/pipeline_config.h"
 #include "colossal/parallel/pipeline/drawing.h"
 
 namespace colossal::plan {

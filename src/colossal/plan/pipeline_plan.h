@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "colossal/booster/job.h"
+#include "colossal/job/job.h"
 #include "colossal/parallel/pipeline/in_flight.h"
 #include "colossal/parallel/pipeline/schedule.h"
 #include "colossal/parallel/pipeline/simulator.h"

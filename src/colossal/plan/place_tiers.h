@@ -3,7 +3,7 @@
 // state, gradients, activations and parameters. Used by fit_memory().
 #pragma once
 
-#include "colossal/booster/job.h"
+#include "colossal/job/job.h"
 #include "colossal/plan/plan.h"
 
 namespace colossal::plan {

@@ -11,9 +11,9 @@
 #include <thread>
 
 #include "colossal/base/machine.h"
-#include "colossal/booster/saving_checks.h"
 #include "colossal/layout/expert_places.h"
 #include "colossal/mesh/rank_grid.h"
+#include "colossal/training/saving_checks.h"
 
 namespace colossal::plan {
 namespace {

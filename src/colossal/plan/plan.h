@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "colossal/booster/job.h"
+#include "colossal/job/job.h"
 #include "colossal/plan/cluster_specification.h"
 #include "colossal/plan/recorded_step.h"
 #include "colossal/plan/step_time.h"

@@ -5,11 +5,11 @@
 #include <algorithm>
 
 #include "colossal/base/units.h"
-#include "colossal/booster/run_summary.h"
 #include "colossal/plan/pipeline_plan.h"
 #include "colossal/report/bars.h"
 #include "colossal/report/html.h"
 #include "colossal/report/page.h"
+#include "colossal/training/run_summary.h"
 
 namespace colossal::plan {
 namespace {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "colossal/booster/job.h"
+#include "colossal/job/job.h"
 
 namespace colossal::plan {
 

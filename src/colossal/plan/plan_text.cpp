@@ -5,9 +5,9 @@
 
 #include "colossal/base/config_value.h"
 #include "colossal/base/units.h"
-#include "colossal/booster/run_summary.h"
 #include "colossal/mesh/rank_grid.h"
 #include "colossal/plan/pipeline_plan.h"
+#include "colossal/training/run_summary.h"
 
 namespace colossal::plan {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "colossal/booster/job.h"
+#include "colossal/job/job.h"
 #include "colossal/plan/cluster_specification.h"
 #include "colossal/plan/recording.h"
 

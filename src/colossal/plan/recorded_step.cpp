@@ -6,15 +6,17 @@
 #include <algorithm>
 #include <numeric>
 
-#include "colossal/booster/order_recording.h"
-#include "colossal/booster/pipeline_config.h"
-#include "colossal/booster/run_monitor.h"
+#include "colossal/engine/engine.h"
+#include "colossal/engine/order_recording.h"
+#include "colossal/engine/state_shapes.h"
+#include "colossal/job/pipeline_config.h"
 #include "colossal/models/families.h"
-#include "colossal/ops/meta_kernels.h"
+#include "colossal/ops/fallback/meta_kernels.h"
 #include "colossal/parallel/builder.h"
 #include "colossal/parallel/pipeline/in_flight.h"
 #include "colossal/parallel/pipeline/schedules.h"
 #include "colossal/plan/recorder.h"
+#include "colossal/training/run_monitor.h"
 
 namespace colossal::plan {
 namespace {

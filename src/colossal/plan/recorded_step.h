@@ -8,7 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "colossal/booster/job.h"
+#include "colossal/data/batch.h"
+#include "colossal/job/job.h"
 #include "colossal/memory/chunk_engine.h"
 #include "colossal/parallel/pipeline/schedule.h"
 #include "colossal/plan/recording.h"

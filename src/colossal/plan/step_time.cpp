@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "colossal/base/error.h"
-#include "colossal/booster/pipeline_config.h"
+#include "colossal/job/pipeline_config.h"
 #include "colossal/parallel/pipeline/simulator.h"
 #include "colossal/plan/rank_rates.h"
 

@@ -24,7 +24,7 @@
 #include <string>
 #include <vector>
 
-#include "colossal/booster/job.h"
+#include "colossal/job/job.h"
 #include "colossal/plan/cluster_specification.h"
 #include "colossal/plan/recorded_step.h"
 

@@ -14,8 +14,8 @@
 
 #include "colossal/models/scaled_inputs.h"
 #include "colossal/nn/product_inputs.h"
-#include "colossal/ops/awq.h"
-#include "colossal/ops/quantized_matrix.h"
+#include "colossal/ops/product/awq.h"
+#include "colossal/ops/product/quantized_matrix.h"
 
 namespace colossal::serve {
 
@@ -55,12 +55,12 @@ struct BlockParameter {
 // All parameters of a block. Key: the name within the block, e.g. "mlp_up.weight".
 using BlockParameters = std::map<std::string, BlockParameter>;
 
-// Scales the weights in `block` for AWQ (ops/awq.h), in place. An element of `places` names linear
-// layers that read the same input (ScaledInputs::products) and the layer that produces this input
-// (ScaledInputs::producer). awq_factors() returns one factor for each feature of the input. Each
-// column of the weights of the products is multiplied by its feature's factor, and the producer's
-// output of this feature is divided by the factor. The block's output therefore stays the same,
-// apart from rounding. Experts that received no rows are not scaled.
+// Scales the weights in `block` for AWQ (ops/product/awq.h), in place. An element of `places` names
+// linear layers that read the same input (ScaledInputs::products) and the layer that produces this
+// input (ScaledInputs::producer). awq_factors() returns one factor for each feature of the input.
+// Each column of the weights of the products is multiplied by its feature's factor, and the
+// producer's output of this feature is divided by the factor. The block's output therefore stays
+// the same, apart from rounding. Experts that received no rows are not scaled.
 //
 // inputs: statistics of the block's linear layers; throws InternalError if a layer of `places`,
 // other than experts, has none. how: returns how a weight will be quantized. norm_unit_offset:

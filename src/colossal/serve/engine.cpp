@@ -17,9 +17,9 @@
 #include "colossal/base/log.h"
 #include "colossal/base/machine.h"
 #include "colossal/base/units.h"
-#include "colossal/ops/few_rows.h"
 #include "colossal/ops/kernels/paged_attention.h"
 #include "colossal/ops/parallel_for.h"
+#include "colossal/ops/product/few_rows.h"
 #include "colossal/serve/engine_core.h"
 
 namespace colossal::serve {

@@ -1,6 +1,6 @@
 // EngineCore: the engine without a thread of its own; the caller runs each step. Engine (engine.h)
-// runs an EngineCore on its thread, and roll_out() (tune/rollout.h) runs one during training. Not
-// thread-safe.
+// runs an EngineCore on its thread, and roll_out() (tune/rollout/rollout.h) runs one during
+// training. Not thread-safe.
 #pragma once
 
 #include <deque>

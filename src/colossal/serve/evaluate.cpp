@@ -15,7 +15,7 @@
 #include "colossal/base/units.h"
 #include "colossal/comm/group.h"
 #include "colossal/layout/partition.h"
-#include "colossal/ops/linear_cross_entropy.h"
+#include "colossal/ops/loss/linear_cross_entropy.h"
 #include "colossal/parallel/sequence/positions.h"
 #include "colossal/serve/stages.h"
 

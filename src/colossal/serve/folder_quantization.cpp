@@ -16,7 +16,7 @@
 #include "colossal/checkpoint/weights.h"
 #include "colossal/io/json.h"
 #include "colossal/nn/dense_builder.h"
-#include "colossal/ops/gptq.h"
+#include "colossal/ops/product/gptq.h"
 #include "colossal/serve/block_calibration.h"
 
 namespace colossal::serve {

@@ -12,15 +12,15 @@
 
 #include "colossal/data/corpus.h"
 #include "colossal/models/families.h"
-#include "colossal/ops/quantized_matrix.h"
+#include "colossal/ops/product/quantized_matrix.h"
 
 namespace colossal::serve {
 
 // How quantized values are chosen.
 enum class Calibration {
   none,  // each weight is rounded to the nearest quantized value
-  gptq,  // GPTQ (ops/gptq.h)
-  awq,   // AWQ (ops/awq.h): weights are scaled, then rounded to nearest
+  gptq,  // GPTQ (ops/product/gptq.h)
+  awq,   // AWQ (ops/product/awq.h): weights are scaled, then rounded to nearest
 };
 
 // Options of quantize_folder().

@@ -12,7 +12,7 @@
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
 #include "colossal/comm/group.h"
-#include "colossal/ops/few_rows.h"
+#include "colossal/ops/product/few_rows.h"
 #include "colossal/serve/heartbeat.h"
 #include "colossal/serve/step_messages.h"
 

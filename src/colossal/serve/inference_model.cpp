@@ -22,7 +22,7 @@
 #include "colossal/io/huge_pages.h"
 #include "colossal/nn/dense_builder.h"
 #include "colossal/nn/held_runs.h"
-#include "colossal/ops/meta_kernels.h"
+#include "colossal/ops/fallback/meta_kernels.h"
 #include "colossal/parallel/builder.h"
 #include "colossal/parallel/collectives.h"
 

@@ -13,7 +13,7 @@
 #include "colossal/memory/chunk_engine.h"
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/models/families.h"
-#include "colossal/ops/quantized_matrix.h"
+#include "colossal/ops/product/quantized_matrix.h"
 
 namespace colossal::serve {
 

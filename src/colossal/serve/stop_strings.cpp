@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "colossal/text/streaming_decoder.h"
+#include "colossal/text/tokenizer/streaming_decoder.h"
 
 namespace colossal::serve {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "colossal/text/tokenizer.h"
+#include "colossal/text/tokenizer/tokenizer.h"
 
 namespace colossal::serve {
 

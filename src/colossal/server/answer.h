@@ -10,7 +10,7 @@
 #include "colossal/serve/stop_strings.h"
 #include "colossal/server/generation_request.h"
 #include "colossal/text/answer/answer_parser.h"
-#include "colossal/text/streaming_decoder.h"
+#include "colossal/text/tokenizer/streaming_decoder.h"
 
 namespace colossal::server {
 

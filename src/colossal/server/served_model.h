@@ -17,7 +17,7 @@
 #include "colossal/text/answer/reasoning_form.h"
 #include "colossal/text/answer/tool_call_form.h"
 #include "colossal/text/model_folder.h"
-#include "colossal/text/tokenizer.h"
+#include "colossal/text/tokenizer/tokenizer.h"
 
 namespace colossal::server {
 

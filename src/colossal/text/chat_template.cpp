@@ -7,7 +7,7 @@
 #include "colossal/io/file.h"
 #include "colossal/text/jinja/lexer.h"
 #include "colossal/text/jinja/python_text.h"
-#include "colossal/text/tokenizer_files.h"
+#include "colossal/text/tokenizer/tokenizer_files.h"
 
 namespace colossal::text {
 namespace {
@@ -17,7 +17,7 @@ using nlohmann::ordered_json;
 
 constexpr std::array<const char*, 7> kSpecialTokenNames{
     "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
-constexpr std::array<const char*, 3> kReasoningNames{"reasoning_content", "thinking", "reasoning"};
+constexpr std::array<const char*, 3> kReasoningFields{"reasoning_content", "thinking", "reasoning"};
 constexpr std::string_view kContinuationMark = "CONTINUE_FINAL_MESSAGE_TAG ";
 
 ordered_json read_object(const fs::path& file) {
@@ -65,7 +65,7 @@ std::vector<NamedTemplate> templates_of(const ordered_json& value, const fs::pat
 // the other.
 void add_reasoning_names(ordered_json& message) {
   if (!message.is_object()) return;
-  for (const char* name : kReasoningNames) {
+  for (const char* name : kReasoningFields) {
     if (!message.contains(name) || message[name].is_null()) continue;
     const ordered_json reasoning = message[name];
     if (!message.contains("thinking")) message["thinking"] = reasoning;

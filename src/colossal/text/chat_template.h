@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "colossal/text/jinja/template.h"
-#include "colossal/text/special_text_guard.h"
-#include "colossal/text/tokenizer.h"
+#include "colossal/text/tokenizer/special_text_guard.h"
+#include "colossal/text/tokenizer/tokenizer.h"
 
 namespace colossal::text {
 

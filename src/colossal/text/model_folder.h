@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "colossal/text/chat_template.h"
-#include "colossal/text/tokenizer.h"
-#include "colossal/text/tokenizer_files.h"
+#include "colossal/text/tokenizer/tokenizer.h"
+#include "colossal/text/tokenizer/tokenizer_files.h"
 
 namespace colossal::text {
 

@@ -7,7 +7,7 @@
 #include "colossal/base/error.h"
 #include "colossal/io/json.h"
 #include "colossal/text/model_folder.h"
-#include "colossal/text/pipeline_tokenizer.h"
+#include "colossal/text/tokenizer/pipeline_tokenizer.h"
 
 namespace colossal::text {
 namespace {

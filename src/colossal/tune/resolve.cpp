@@ -5,11 +5,13 @@
 
 #include "colossal/adapters/peft_folder.h"
 #include "colossal/base/error.h"
-#include "colossal/booster/saved_model.h"
+#include "colossal/base/units.h"
 #include "colossal/io/hub_cache.h"
-#include "colossal/tune/reference.h"
-#include "colossal/tune/rewards.h"
-#include "colossal/tune/sampling_beside.h"
+#include "colossal/job/tokenizer_choice.h"
+#include "colossal/training/saved_model.h"
+#include "colossal/tune/methods/reference.h"
+#include "colossal/tune/rewards/rewards.h"
+#include "colossal/tune/rollout/sampling_beside.h"
 
 namespace colossal::tune {
 namespace {
@@ -138,6 +140,14 @@ void find_models(TuneConfig& config) {
     reward.replace(reward.size() - folder->size(), folder->size(),
                    io::find_model(*folder).string());
   }
+}
+
+std::string default_sequence_length(const Tuning& tuning) {
+  const std::string most =
+      has_prompts_alone(tuning)
+          ? fmt::format("{} + tune.max_completion_length", kDefaultPromptLength)
+          : format_count(kDefaultLength);
+  return "the model's maximum length, at most " + most;
 }
 
 void resolve(const Tuning& tuning, bool has_steps, RunConfig& run) {

@@ -2,14 +2,18 @@
 // memory that the planner must leave free.
 #pragma once
 
-#include "colossal/booster/job.h"
-#include "colossal/tune/sample_task.h"
+#include "colossal/job/job.h"
+#include "colossal/tune/methods/sample_task.h"
 
 namespace colossal::tune {
 
 // Replaces names of models in the Hub's cache by their folders (io::find_model()): the teacher and
 // the reward models.
 void find_models(TuneConfig& config);
+
+// Returns what an unset data.sequence_length means with a method and the defaults of
+// tuning.config: DataConfig::default_sequence_length.
+std::string default_sequence_length(const Tuning& tuning);
 
 // Sets defaults in `run`, before resolve_job(). For tune classify, sets run.model.labels and, if
 // the model gives no labels yet, run.model.problem_type. If data.sequence_length is unset, sets it

@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "colossal/base/error.h"
-#include "colossal/tune/rewards.h"
+#include "colossal/tune/resolve.h"
+#include "colossal/tune/rewards/rewards.h"
 
 namespace colossal::tune {
 namespace {
@@ -401,6 +402,7 @@ void set_defaults(Method method, RunConfig& run, TuneConfig& config) {
     config.beta = 0.05;
   }
   if (method == Method::distill) config.beta = 1;
+  run.data.default_sequence_length = default_sequence_length({method, config});
   run.model.value_head = method == Method::ppo;
   run.model.draft_head = method == Method::draft_head;
   if (method == Method::ppo) {

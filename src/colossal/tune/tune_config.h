@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "colossal/base/config_schema.h"
-#include "colossal/booster/run_config.h"
 #include "colossal/data/packing.h"
-#include "colossal/tune/advantages.h"
-#include "colossal/tune/labels.h"
-#include "colossal/tune/losses.h"
-#include "colossal/tune/policy_losses.h"
+#include "colossal/job/run_config.h"
+#include "colossal/tune/methods/advantages.h"
+#include "colossal/tune/methods/losses.h"
+#include "colossal/tune/methods/policy_losses.h"
+#include "colossal/tune/samples/labels.h"
 
 namespace colossal::tune {
 

@@ -15,10 +15,10 @@
 #include <tuple>
 
 #include "colossal/ops/activation.h"
-#include "colossal/ops/aten_fallback.h"
-#include "colossal/ops/aten_fallback_activation.h"
-#include "colossal/ops/attention_rule.h"
+#include "colossal/ops/attention/attention_rule.h"
 #include "colossal/ops/cuda/kernels.h"
+#include "colossal/ops/fallback/aten_fallback.h"
+#include "colossal/ops/fallback/aten_fallback_activation.h"
 #include "colossal/ops/flat_tensor.h"
 
 namespace colossal::ops::cuda {

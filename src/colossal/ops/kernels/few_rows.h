@@ -1,6 +1,6 @@
-// Kernels of ops/few_rows.h: products of few rows x [rows, depth] with a weight, as in token
-// generation. The weight is [outputs, depth], or [depth, outputs] for kernels whose names end in
-// in_out. The kernels are bound by the memory bandwidth of reading the weight. Each result is
+// Kernels of ops/product/few_rows.h: products of few rows x [rows, depth] with a weight, as in
+// token generation. The weight is [outputs, depth], or [depth, outputs] for kernels whose names end
+// in in_out. The kernels are bound by the memory bandwidth of reading the weight. Each result is
 // summed over the depth in a fixed order, which depends neither on the number of rows nor on the
 // range of outputs that a call computes.
 #pragma once

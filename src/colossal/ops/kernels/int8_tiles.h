@@ -1,5 +1,5 @@
-// Kernels of ops/quantized_product.h: products of several rows of int8 numbers (codes) with int8
-// weights in the CPU's tile registers (Intel AMX). Sums over a group of inputs are exact, and
+// Kernels of ops/product/quantized_product.h: products of several rows of int8 numbers (codes) with
+// int8 weights in the CPU's tile registers (Intel AMX). Sums over a group of inputs are exact, and
 // results have the bits that native_int8_product() gives.
 #pragma once
 

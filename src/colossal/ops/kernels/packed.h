@@ -1,7 +1,7 @@
 // The kernels levels_of_nf4(), levels_of_int8() and scale_levels() of VectorKernels. They unpack
-// weights in nf4 and int8 (ops/packed_weight.h): convert codes to levels, and multiply levels by a
-// scale. An nf4 byte has two codes, 0 .. 15: the first in its high four bits, the second in its low
-// four bits. An int8 byte has one code.
+// weights in nf4 and int8 (ops/product/packed_weight.h): convert codes to levels, and multiply
+// levels by a scale. An nf4 byte has two codes, 0 .. 15: the first in its high four bits, the
+// second in its low four bits. An int8 byte has one code.
 #pragma once
 
 #include <cstdint>

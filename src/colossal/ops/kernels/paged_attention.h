@@ -1,5 +1,5 @@
-// The kernel of ops/paged_attention.h: attention of the queries of one token, for one K/V head, to
-// keys and values in the pages of a KV cache.
+// The kernel of ops/attention/paged_attention.h: attention of the queries of one token, for one K/V
+// head, to keys and values in the pages of a KV cache.
 #pragma once
 
 #include <cstdint>

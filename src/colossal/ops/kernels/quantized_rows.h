@@ -1,5 +1,5 @@
-// Kernels of ops/quantized_product.h: products of few rows with a quantized weight, which is
-// dequantized in registers, and dequantization of rows. Each result of a product is summed in a
+// Kernels of ops/product/quantized_product.h: products of few rows with a quantized weight, which
+// is dequantized in registers, and dequantization of rows. Each result of a product is summed in a
 // fixed order, which depends neither on the number of rows nor on the range of outputs that a call
 // computes.
 #pragma once

@@ -1,7 +1,7 @@
-// Kernels of ops/tile_product.h: products of two bf16 matrices, a (or its transpose) on the left
-// and b (or its transpose) on the right, in the CPU's tile registers (Intel AMX), accumulated in
-// fp32 and rounded once. Call them only if has_avx512_bf16(), has_amx_bf16() (base/cpu_features.h)
-// and tiles_are_allowed() all return true.
+// Kernels of ops/product/tile_product.h: products of two bf16 matrices, a (or its transpose) on the
+// left and b (or its transpose) on the right, in the CPU's tile registers (Intel AMX), accumulated
+// in fp32 and rounded once. Call them only if has_avx512_bf16(), has_amx_bf16()
+// (base/cpu_features.h) and tiles_are_allowed() all return true.
 //
 // The tiles need at least one operand in a packed order. tile_product_by_rows() packs only a and
 // reads b in place, so it is fast even if a has few rows: packing b would then cost as much as the

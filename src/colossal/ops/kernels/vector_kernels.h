@@ -303,7 +303,7 @@ struct VectorKernels {
 
   // Converts nf4 codes to their levels, for i in [0, bytes): to[2 i] = levels[high four bits of
   // codes[i]], to[2 i + 1] = levels[low four bits of codes[i]]. levels: [16], the result of
-  // nf4_levels() (ops/packed_weight.h).
+  // nf4_levels() (ops/product/packed_weight.h).
   void (*levels_of_nf4)(const uint8_t* codes, int64_t bytes, const float* levels, float* to);
   // to[i] = codes[i]
   void (*levels_of_int8)(const int8_t* codes, int64_t count, float* to);

@@ -13,10 +13,10 @@
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/nn/dense_builder.h"
 #include "colossal/nn/experts.h"
-#include "colossal/parallel/batch_cut.h"
 #include "colossal/parallel/collectives.h"
 #include "colossal/parallel/expert/expert_copies.h"
 #include "colossal/parallel/expert/routed_rows.h"
+#include "colossal/parallel/tensor/batch_cut.h"
 
 namespace colossal::parallel {
 

@@ -11,7 +11,7 @@
 #include "colossal/layout/runs.h"
 #include "colossal/layout/zigzag.h"
 #include "colossal/nn/dense_layers.h"
-#include "colossal/ops/virtual_tokens.h"
+#include "colossal/ops/attention/virtual_tokens.h"
 #include "colossal/parallel/collectives.h"
 #include "colossal/parallel/saved_group.h"
 

@@ -1,0 +1,204 @@
+#include <ATen/ops/full.h>
+
+#include <algorithm>
+
+#include "colossal/base/error.h"
+#include "colossal/base/random.h"
+#include "colossal/engine/frozen_model.h"
+#include "colossal/ops/loss/linear_cross_entropy.h"
+#include "colossal/training/training_data.h"
+#include "colossal/tune/methods/policy_scorer.h"
+#include "colossal/tune/methods/reference.h"
+#include "colossal/tune/methods/tasks.h"
+#include "colossal/tune/rollout/generation.h"
+#include "colossal/tune/rollout/rollout.h"
+
+namespace colossal::tune {
+namespace {
+
+// Fields of a batch.
+constexpr const char* kTeacher = "teacher_logits";  // result of LanguageModel::local_logits()
+constexpr const char* kToSample = "to_sample";      // flag: the student samples the completions
+constexpr const char* kSampled = "sampled/";        // prefix of metrics of sampled completions
+constexpr const char* kOnPolicy = "on_policy";
+
+// Throws ConfigError unless every token means the same in both models.
+void require_same_tokens(const Job& student, const Job& teacher) {
+  const std::string setting = fmt::format("tune.teacher = \"{}\"", teacher.config.model.path);
+  const int64_t mine = student.model.facts.vocabulary, its = teacher.model.facts.vocabulary;
+  if (mine != its) {
+    throw ConfigError(
+        fmt::format("{}: it has a vocabulary of {} tokens, the model {}; the probabilities of all "
+                    "tokens are compared, so use a teacher with the same vocabulary",
+                    setting, its, mine));
+  }
+  if (teacher.tokenizer == student.tokenizer) return;
+  const auto here = text::make_tokenizer(student.tokenizer);
+  const auto there = text::make_tokenizer(teacher.tokenizer);
+  for (int32_t token = 0; token < mine; ++token) {
+    const std::string a = here->decode_continuation({&token, 1});
+    const std::string b = there->decode_continuation({&token, 1});
+    if (a == b) continue;
+    throw ConfigError(
+        fmt::format("{}: token {} is \"{}\" there, but \"{}\" in the run's tokenizer; use a "
+                    "teacher with the same vocabulary",
+                    setting, token, b, a));
+  }
+}
+
+// Learns a teacher's distribution of each next token, on given completions or on the student's own
+// (GKD, Agarwal et al. 2024).
+class Distill final : public SampleTask {
+ public:
+  Distill(const Job& job, const ParallelContext& context, const Tuning& tuning,
+          const Reading& reading)
+      : SampleTask(job, context, tuning,
+                   tuning.config.lmbda == 1 ? SampleKind::prompt : SampleKind::completion, reading),
+        teacher_job_(job_of_folder(job, tuning.config.teacher,
+                                   fmt::format("tune.teacher = \"{}\"", tuning.config.teacher))),
+        of_teacher_([temperature = tuning.config.temperature](
+                        models::LanguageModel& model, const at::Tensor& x, const data::Batch&,
+                        const nn::StepContext& step) {
+          return model.local_logits(x, tempered(step, temperature)).detach();
+        }),
+        rollout_(rollout_options(tuning.config, job, tokenizer(), taught())) {
+    if (teacher_job_.model.transformer.scores > 0) {
+      throw ConfigError(fmt::format(
+          "tune.teacher = \"{}\": this model scores texts; give a model that predicts tokens",
+          tuning.config.teacher));
+    }
+    require_same_tokens(job, teacher_job_);
+  }
+
+  std::vector<std::string> metrics() const override {
+    std::vector<std::string> names{kOnPolicy};
+    for (const auto& [name, value] : length_metrics({})) names.push_back(name);
+    return names;
+  }
+  std::vector<std::string> shown_metrics() const override { return {kOnPolicy}; }
+
+  data::BatchLoader training_loader(int64_t steps_done) const override {
+    return loader_of(
+        [this](int64_t step) {
+          std::vector<data::Batch> batches = read_training_step(step);
+          for (data::Batch& batch : batches) {
+            if (samples_itself(step)) batch.fields[kToSample] = {at::full({1}, 1, at::kLong)};
+          }
+          return batches;
+        },
+        steps_done);
+  }
+
+  void begin(models::LanguageModel& model, Engine&) override {
+    student_ = &model;
+    teacher_.emplace(teacher_job_, context(), of_teacher_.head());
+  }
+
+  void complete(std::vector<data::Batch>& batches, Engine& engine) override {
+    if (batches.front().fields.contains(kToSample)) sample(batches, engine);
+    teacher_->run(batches);
+    of_teacher_.move_to(batches, kTeacher);
+  }
+
+  HeadLoss loss() const override {
+    return [this](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
+                  const nn::StepContext& step) {
+      const at::Tensor found = model.head_divergences(
+          x, batch.fields.at(kTeacher).values, config().beta, tempered(step, config().temperature));
+      const at::Tensor mask = batch.labels.ne(ops::kIgnoredLabel).to(found.scalar_type());
+      LossSum loss{.sum = (found * mask).sum(), .count = mask.sum().item<int64_t>()};
+      const bool sampled = batch.fields.contains(kToSample);
+      loss.metrics[kOnPolicy] = {at::full({}, sampled ? 1 : 0, at::kDouble), 1};
+      for (const auto& [name, value] : batch.fields) {
+        if (!name.starts_with(kSampled)) continue;
+        loss.metrics[name.substr(std::string(kSampled).size())] = {value.values.sum(), 1};
+      }
+      return loss;
+    };
+  }
+
+  HeadLoss loss_to_record() const override {
+    return [](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
+              const nn::StepContext& step) {
+      return LossSum{.sum = model.local_logits(x, step).sum(), .count = batch.labels.numel()};
+    };
+  }
+
+ private:
+  static nn::StepContext tempered(const nn::StepContext& step, double temperature) {
+    nn::StepContext result = step;
+    result.temperature = temperature;
+    return result;
+  }
+
+  // Whether a step learns from the student's own completions: a random choice that depends on the
+  // seed and the step only.
+  bool samples_itself(int64_t step) const {
+    const auto seed = static_cast<uint64_t>(job().config.train.seed);
+    return random_uniform(random_key(seed, 0, kOnPolicy), 0, static_cast<uint64_t>(step)) <
+           config().lmbda;
+  }
+
+  // Replaces the completions of this replica's batches by the student's own.
+  void sample(std::vector<data::Batch>& batches, Engine& engine) const {
+    const int64_t first = engine.steps_done() * shape().global_batch;
+    const auto seed = static_cast<uint64_t>(job().config.train.seed);
+    std::vector<Prompt> prompts;
+    for (int64_t position = first; position < first + shape().global_batch; ++position) {
+      const Row& row = sample_at(position).rows.front();
+      prompts.push_back({.tokens = {row.tokens.begin(), row.tokens.begin() + row.prompt_tokens},
+                         .seed = seed_of_completion(seed, position),
+                         .max_new_tokens = std::min(config().max_completion_length,
+                                                    job().sequence_length - row.prompt_tokens)});
+    }
+    const std::vector<Completion> completions = roll_out_on_all_ranks(
+        sampled_model(*student_, job().model.facts, engine), prompts, rollout_);
+    std::vector<ScoredCompletion> all;
+    for (const Completion& each : completions) all.push_back({.completion = each});
+    const auto told = length_metrics(all);
+    for (data::Batch& batch : batches) {
+      std::vector<Row> rows;
+      for (const int64_t position : batch.sample_ids) {
+        rows.push_back(row_of(prompts[position - first], completions[position - first]));
+      }
+      batch = make_batch(rows, batch.sample_ids);
+      batch.fields[kToSample] = {at::full({1}, 1, at::kLong)};
+      for (const auto& [name, value] : told) {
+        batch.fields[kSampled + name] = {at::full({1}, value, at::kDouble)};
+      }
+    }
+  }
+
+  static Row row_of(const Prompt& prompt, const Completion& completion) {
+    Row row{.tokens = prompt.tokens, .learned = std::vector<uint8_t>(prompt.tokens.size(), 0)};
+    row.prompt_tokens = std::ssize(prompt.tokens);
+    row.tokens.insert(row.tokens.end(), completion.tokens.begin(), completion.tokens.end());
+    row.learned.resize(row.tokens.size(), 1);
+    return row;
+  }
+
+  data::Batch make_batch(const std::vector<Row>& rows, std::vector<int64_t> ids) const {
+    std::vector<const Row*> pointers;
+    for (const Row& row : rows) pointers.push_back(&row);
+    return collate_rows(pointers, std::move(ids));
+  }
+
+  std::vector<data::Batch> make_batches(const std::vector<MicroBatch>& drawn) const override {
+    return collate_samples(drawn);
+  }
+
+  Job teacher_job_;
+  ScoreCollector of_teacher_;
+  RolloutOptions rollout_;
+  models::LanguageModel* student_ = nullptr;
+  std::optional<FrozenModel> teacher_;
+};
+
+}  // namespace
+
+std::unique_ptr<TrainingTask> make_distill(const Job& job, const ParallelContext& context,
+                                           const Tuning& tuning, const Reading& reading) {
+  return std::make_unique<Distill>(job, context, tuning, reading);
+}
+
+}  // namespace colossal::tune

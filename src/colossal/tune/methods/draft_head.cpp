@@ -1,0 +1,113 @@
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
+
+#include "colossal/base/error.h"
+#include "colossal/engine/batch_context.h"
+#include "colossal/engine/frozen_model.h"
+#include "colossal/ops/loss/linear_cross_entropy.h"
+#include "colossal/tune/methods/reference.h"
+#include "colossal/tune/methods/tasks.h"
+
+namespace colossal::tune {
+namespace {
+
+// Fields of a batch.
+constexpr const char* kBefore = "tokens_before";    // for each input: the token before it
+constexpr const char* kGuessed = "guessed_logits";  // result of LanguageModel::local_logits()
+
+// Shifts each row by one token to the left; fills its end with `fill`.
+at::Tensor shifted(const at::Tensor& rows, int64_t fill) {
+  if (rows.size(1) == 0) return rows;
+  return at::cat(
+      {rows.narrow(1, 1, rows.size(1) - 1), at::full({rows.size(0), 1}, fill, rows.options())}, 1);
+}
+
+// Trains a draft head on what it reads when it drafts: the model's state of token i, and token i +
+// 1. It learns the model's distribution of token i + 2.
+class DraftHead final : public SampleTask {
+ public:
+  DraftHead(const Job& job, const ParallelContext& context, const Tuning& tuning,
+            const Reading& reading)
+      : SampleTask(job, context, tuning, SampleKind::language_modeling, reading),
+        teacher_job_(teacher_of(job, tuning.config)),
+        states_([](models::LanguageModel& model, const at::Tensor& x, const data::Batch&,
+                   const nn::StepContext& step) { return model.final_states(x, step).detach(); }),
+        logits_([](models::LanguageModel& model, const at::Tensor& x, const data::Batch&,
+                   const nn::StepContext& step) { return model.local_logits(x, step).detach(); }) {}
+
+  void begin(models::LanguageModel&, Engine&) override {
+    teacher_.emplace(teacher_job_, context(), [this](auto&&... arguments) {
+      return (wants_states_ ? states_ : logits_).head()(arguments...);
+    });
+  }
+
+  // Runs the model twice: over the tokens before the inputs, for their states; and over the inputs,
+  // for its logits after them. The context of the second pass lacks the first token.
+  void complete(std::vector<data::Batch>& batches, Engine&) override {
+    std::vector<data::Batch> before = batches;
+    for (data::Batch& batch : before) batch.inputs = batch.fields.at(kBefore).values;
+    wants_states_ = true;
+    teacher_->run(before);
+    states_.move_to(batches, kStatesField);
+    wants_states_ = false;
+    teacher_->run(batches);
+    logits_.move_to(batches, kGuessed);
+  }
+
+  HeadLoss loss() const override {
+    return [](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
+              const nn::StepContext& step) {
+      constexpr double kForward = 0;  // KL(model || head)
+      const at::Tensor found =
+          model.head_divergences(x, batch.fields.at(kGuessed).values, kForward, step);
+      const at::Tensor mask = batch.labels.ne(ops::kIgnoredLabel).to(found.scalar_type());
+      return LossSum{.sum = (found * mask).sum(), .count = mask.sum().item<int64_t>()};
+    };
+  }
+
+  HeadLoss loss_to_record() const override {
+    return [](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
+              const nn::StepContext& step) {
+      return LossSum{.sum = model.local_logits(x, step).sum(), .count = batch.labels.numel()};
+    };
+  }
+
+ private:
+  static Job teacher_of(const Job& job, const TuneConfig& config) {
+    const std::string& folder = config.teacher.empty() ? job.config.model.path : config.teacher;
+    const char* key = config.teacher.empty() ? "model.path" : "tune.teacher";
+    Job teacher = job_of_folder(job, folder, fmt::format("{} = \"{}\"", key, folder));
+    const models::ModelFacts &its = teacher.model.facts, &own = job.model.facts;
+    if (its.hidden != own.hidden || its.vocabulary != own.vocabulary) {
+      throw ConfigError(fmt::format(
+          "{} = \"{}\": its hidden states have size {} and its vocabulary has {} tokens, but the "
+          "head needs {} and {}; give the model that the head was trained for",
+          key, folder, its.hidden, its.vocabulary, own.hidden, own.vocabulary));
+    }
+    return teacher;
+  }
+
+  std::vector<data::Batch> make_batches(const std::vector<MicroBatch>& drawn) const override {
+    std::vector<data::Batch> batches = collate_samples(drawn);
+    for (data::Batch& batch : batches) {
+      batch.fields[kBefore] = {batch.inputs, 1};
+      batch.inputs = shifted(batch.inputs, 0);
+      batch.labels = shifted(batch.labels, ops::kIgnoredLabel);
+    }
+    return batches;
+  }
+
+  Job teacher_job_;
+  ScoreCollector states_, logits_;
+  bool wants_states_ = false;
+  std::optional<FrozenModel> teacher_;
+};
+
+}  // namespace
+
+std::unique_ptr<TrainingTask> make_draft_head(const Job& job, const ParallelContext& context,
+                                              const Tuning& tuning, const Reading& reading) {
+  return std::make_unique<DraftHead>(job, context, tuning, reading);
+}
+
+}  // namespace colossal::tune

@@ -79,6 +79,14 @@ TEST(ResolveJob, PrecisionFollowsTheCpuAndAccumulation) {
   EXPECT_THROW(resolve_precision({.compute = "fp32", .gradients = "fp64"}, true, 1), ConfigError);
 }
 
+TEST(ResolveJob, WhatIsWrongAtEveryLayoutIsToldFirst) {
+  RunConfig config = tiny();
+  config.model.preset = "t5-tiny";
+  config.data.separate_documents = true;
+  config.parallel.pp = 3;
+  EXPECT_THAT(refusal(config, 4), HasSubstr("leave data.separate_documents out"));
+}
+
 TEST(ResolveJob, RefusalsNameTheNearestThatWorks) {
   RunConfig config = tiny();
   config.train.global_batch = 10;

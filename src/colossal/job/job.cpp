@@ -156,6 +156,7 @@ models::ModelSpecification resolve_model_of(const RunConfig& config,
   models::ModelSpecification model = models::resolve_model(request);
   models::set_adapter(model, resolve_adapter(config.adapter, model, given_keys));
   resolve_experts(config.experts, model);
+  refuse_impossible_data(config, model.facts);
   return model;
 }
 

@@ -160,23 +160,22 @@ void refuse_nothing_to_compare(const RunConfig& config) {
   }
 }
 
-void refuse_for_encoder_decoder(const Job& job) {
-  if (job.model.facts.encoder_layers == 0) return;
-  if (job.config.data.separate_documents) {
+}  // namespace
+
+void refuse_impossible_data(const RunConfig& config, const models::ModelFacts& facts) {
+  if (facts.encoder_layers == 0) return;
+  if (config.data.separate_documents) {
     refuse("data.separate_documents = true",
            "the model is an encoder-decoder, which reads and writes each sequence as one text",
            "leave data.separate_documents out");
   }
 }
 
-}  // namespace
-
 void refuse_impossible_settings(const Job& job) {
   refuse_absurd_sizes(job);
   const optim::ParameterGroups checked(job.config.optimizer);  // refuses wrong settings
   refuse_other_weights(job.config.data);
   refuse_other_objective(job);
-  refuse_for_encoder_decoder(job);
   refuse_without_log_directory(job);
   refuse_without_checkpoint_directory(job.config.checkpoint);
   refuse_too_few_steps(job.config);

@@ -1,5 +1,5 @@
 // Finds settings of a run that cannot be satisfied, or have no effect, because of other settings.
-// No setting that the user gave is ignored without a message. resolve_job() calls both functions.
+// No setting that the user gave is ignored without a message. resolve_job() calls all of these.
 #pragma once
 
 #include <string>
@@ -8,6 +8,9 @@
 #include "colossal/job/job.h"
 
 namespace colossal {
+
+// Throws ConfigError if the model cannot learn from the data as [data] has it, at whatever layout.
+void refuse_impossible_data(const RunConfig& config, const models::ModelFacts& facts);
 
 // Throws ConfigError for a setting that cannot be satisfied: for example a profile of more steps
 // than the run has, checkpoints without a folder, or a batch that no machine could hold. The

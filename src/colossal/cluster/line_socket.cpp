@@ -16,6 +16,7 @@ constexpr size_t kMaxLine = 1 << 16;
 
 LineSocket::LineSocket(FileDescriptor socket) : socket_(std::move(socket)) {
   detect_lost_peer(socket_);
+  send_at_once(socket_);
 }
 
 std::optional<std::string> LineSocket::next_line() {

@@ -14,7 +14,7 @@ class LineSocket {
  public:
   LineSocket() = default;  // a closed socket
   // socket: a connected, non-blocking socket, which becomes one that detects a lost peer
-  // (detect_lost_peer() in socket.h).
+  // and sends at once (detect_lost_peer(), send_at_once() in socket.h).
   explicit LineSocket(FileDescriptor socket);
 
   int fd() const { return socket_.get(); }  // for poll(); -1 if closed

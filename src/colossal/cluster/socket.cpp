@@ -173,4 +173,8 @@ void detect_lost_peer(const FileDescriptor& socket) {
   set_option(socket.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, (kLostPeerProbes + 1) * 1000);
 }
 
+void send_at_once(const FileDescriptor& socket) {
+  set_option(socket.get(), IPPROTO_TCP, TCP_NODELAY, 1);
+}
+
 }  // namespace colossal::cluster

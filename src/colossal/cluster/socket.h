@@ -47,4 +47,9 @@ FileDescriptor try_connect(const std::string& source, const std::string& address
 // no process sends anything.
 void detect_lost_peer(const FileDescriptor& socket);
 
+// Makes the connection send each piece at once, however small, although the peer has not
+// acknowledged those before. What is held back is lost if the connection is closed with unread
+// bytes.
+void send_at_once(const FileDescriptor& socket);
+
 }  // namespace colossal::cluster

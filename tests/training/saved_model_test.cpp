@@ -1,10 +1,10 @@
 // What of a model's folder a run takes, and what its checkpoints carry on.
 #include "colossal/training/saved_model.h"
-#include "colossal/job/tokenizer_choice.h"
 
 #include <gmock/gmock.h>
 
 #include "colossal/base/error.h"
+#include "colossal/job/tokenizer_choice.h"
 #include "colossal/text/tokenizer/bytes_tokenizer.h"
 #include "tests/support/temporary_directory.h"
 

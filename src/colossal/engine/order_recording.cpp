@@ -1,10 +1,10 @@
 #include "colossal/engine/order_recording.h"
-#include "colossal/engine/engine.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 
 #include "colossal/comm/world.h"
+#include "colossal/engine/engine.h"
 #include "colossal/engine/state_shapes.h"
 #include "colossal/ops/fallback/meta_kernels.h"
 #include "colossal/parallel/builder.h"

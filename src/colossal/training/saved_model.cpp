@@ -1,13 +1,11 @@
 #include "colossal/training/saved_model.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 
 #include "colossal/adapters/peft_folder.h"
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
-#include "colossal/base/units.h"
 #include "colossal/io/json.h"
 #include "colossal/text/model_folder.h"
 

@@ -1,12 +1,11 @@
 #include "colossal/training/training_data.h"
-#include "colossal/job/tokenizer_choice.h"
 
 #include "colossal/base/counted.h"
 #include "colossal/base/log.h"
 #include "colossal/base/units.h"
 #include "colossal/data/denoising.h"
+#include "colossal/job/tokenizer_choice.h"
 #include "colossal/training/agreement.h"
-#include "colossal/training/saved_model.h"
 
 namespace colossal {
 namespace {

@@ -8,7 +8,6 @@
 #include "colossal/base/units.h"
 #include "colossal/io/hub_cache.h"
 #include "colossal/job/tokenizer_choice.h"
-#include "colossal/training/saved_model.h"
 #include "colossal/tune/methods/reference.h"
 #include "colossal/tune/rewards/rewards.h"
 #include "colossal/tune/rollout/sampling_beside.h"

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <limits>
+#include <thread>
 #include <utility>
 
 #include "colossal/comm/store.h"
@@ -15,6 +16,12 @@ namespace {
 constexpr int kHeaderTag = 0;
 constexpr int kNobodySendsThis = std::numeric_limits<int>::max();
 constexpr int kFarewellTag = kNobodySendsThis - 1;
+
+// Within this time a peer that lives has taken the farewell, even on a busy machine.
+constexpr std::chrono::milliseconds kFarewellTimeout{500};
+// A farewell that has been sent is lost if the peer has not yet read it when the connection closes
+// and then writes to the connection. So peers get this time to read.
+constexpr std::chrono::milliseconds kFarewellPause{50};
 
 int tag_of(Transport::Kind kind, int64_t bytes) {
   return kind == Transport::Kind::header ? kHeaderTag : static_cast<int>(bytes);
@@ -115,13 +122,17 @@ void GlooBackend::say_farewell(const std::string& why) {
       // The peer has left.
     }
   }
+  const Deadline deadline(kFarewellTimeout);
+  bool is_sent = false;
   for (const c10::intrusive_ptr<c10d::Work>& send : sends) {
     try {
-      send->wait(std::chrono::milliseconds(20));
+      send->wait(deadline.remaining());
+      is_sent = true;
     } catch (const std::exception&) {
       // The peer has left, or does not read.
     }
   }
+  if (is_sent) std::this_thread::sleep_for(kFarewellPause);
 }
 
 // Gloo has no call that ends a group. But when a wait times out, Gloo closes all connections of the

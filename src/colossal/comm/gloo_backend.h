@@ -47,7 +47,8 @@ class GlooBackend final : public PointToPointBackend {
   // Starts receiving the farewells of all peers: the messages with which they give their reasons
   // before they close their connections (Farewell).
   void expect_farewells();
-  // Sends `why` to all peers as this rank's farewell. Does not throw.
+  // Sends `why` to all peers as this rank's farewell, and gives them time to read it. Does not
+  // throw.
   void say_farewell(const std::string& why);
   // Returns the farewell of `peer`, whose connection is closed; empty if it sent none.
   std::string farewell_of(int peer) const;

@@ -20,6 +20,7 @@
 
 #include "colossal/base/cpu_features.h"
 #include "colossal/comm/group_impl.h"
+#include "colossal/data/text_batch.h"
 #include "colossal/engine/engine.h"
 #include "colossal/models/families.h"
 #include "colossal/parallel/builder.h"
@@ -157,8 +158,8 @@ void train(comm::World& local, Milliseconds length, int64_t pairs, const Setting
   Engine engine(build->parameters(), stages_of(*model, context.strategy()), context, config);
   engine.chunks().initialise(config.seed);
   data::Batch batch;
-  batch.inputs = at::randint(512, {setting.sequences, setting.sequence}, at::kLong);
-  batch.labels = at::randint(512, {setting.sequences, setting.sequence}, at::kLong);
+  batch.set(data::kTokens, at::randint(512, {setting.sequences, setting.sequence}, at::kLong), 1);
+  batch.set(data::kLabels, at::randint(512, {setting.sequences, setting.sequence}, at::kLong), 1);
   batch.sample_ids.resize(setting.sequences);
   std::iota(batch.sample_ids.begin(), batch.sample_ids.end(),
             context.coordinate(Axis::dp) * setting.sequences);

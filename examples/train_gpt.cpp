@@ -31,12 +31,8 @@ int main(int argc, char** arguments) {
 
   EngineConfig config{.total_steps = 50, .global_batch = 8};
   config.optimizer.learning_rate = 1e-3;
-  const auto engine = Booster(context).boost(
-      build.parameters(),
-      [&](const data::Batch& batch, const nn::StepContext& step) {
-        return LossSum{model->loss_sum(batch.inputs, batch.labels, step), batch.labels.numel()};
-      },
-      config);
+  const auto engine =
+      Booster(context).boost(build.parameters(), stages_of(*model, context.strategy()), config);
 
   auto batches =
       data::make_training_loader(data::Mixture(dataset, /*seed=*/0),

@@ -26,17 +26,20 @@ data::Batch points(int64_t step, int64_t begin, int64_t count) {
   const at::Tensor x = torch::stack({torch::sin(i * 12.9898), torch::cos(i * 78.233)}, 1);
   const at::Tensor angle = torch::atan2(x.select(1, 1), x.select(1, 0));
   const at::Tensor labels = (torch::sin(3 * x.norm(2, 1) + angle) > 0).to(torch::kLong);
-  return {x, labels.unsqueeze(1), std::vector<int64_t>(count, step)};
+  data::Batch batch{.sample_ids = std::vector<int64_t>(count, step), .units = count};
+  batch.set("points", x);
+  batch.set("sides", labels);
+  return batch;
 }
 
 void train(comm::World& world) {
   const ParallelContext context(world, Strategy{.dp = world.size(), .zero = 1});
   Classifier model;
   const auto loss = [&](const data::Batch& batch, const nn::StepContext&) {
-    const at::Tensor labels = batch.labels.squeeze(1);
+    const at::Tensor& sides = batch.at("sides");
     return LossSum{
-        torch::cross_entropy_loss(model.forward(batch.inputs), labels, {}, at::Reduction::Sum),
-        labels.numel()};
+        torch::cross_entropy_loss(model.forward(batch.at("points")), sides, {}, at::Reduction::Sum),
+        sides.numel()};
   };
   EngineConfig config{.total_steps = 300, .global_batch = 256};
   config.optimizer.learning_rate = 1e-2;

@@ -12,13 +12,14 @@ import sys
 LEVELS = [
     ["base"],
     ["io"],
-    ["text", "report", "ops", "comm"],
+    ["text", "image", "report", "ops", "comm"],
     ["nn", "mesh"],
     ["layout"],
     ["parallel"],
     ["optim", "adapters"],
     ["memory"],
-    ["models", "data"],
+    ["data"],
+    ["models"],
     ["checkpoint"],
     ["job"],
     ["engine"],
@@ -34,12 +35,12 @@ LEVEL_OF = {folder: level for level, folders in enumerate(LEVELS) for folder in 
 FORBIDDEN = {folder: {"job", "engine", "training"} for folder in ("serve", "server")}
 
 # These compile without LibTorch.
-WITHOUT_LIBTORCH = {"base", "io", "text", "report"}
+WITHOUT_LIBTORCH = {"base", "io", "text", "image", "report"}
 
 # A model is single-process code: of other folders, these files, and what they include of models/,
 # know only those below.
 MODEL_FILES = ("transformer", "transformer_block", "transformer_config")
-MODEL_FOLDERS = {"base", "ops", "nn"}
+MODEL_FOLDERS = {"base", "ops", "nn", "data"}
 
 THIS_FILE = pathlib.Path(__file__).name
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}

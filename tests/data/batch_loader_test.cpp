@@ -11,6 +11,9 @@
 
 #include "tests/data/text_folder.h"
 
+#include "colossal/data/text_batch.h"
+#include "colossal/data/token_dataset.h"
+
 namespace colossal::data {
 namespace {
 
@@ -27,8 +30,8 @@ TokenDataset counting_dataset(int32_t num_samples) {
 std::vector<int64_t> samples_of(const std::vector<Batch>& batches) {
   std::vector<int64_t> samples;
   for (const Batch& batch : batches) {
-    for (int64_t row = 0; row < batch.inputs.size(0); ++row) {
-      samples.push_back(batch.inputs.const_data_ptr<int64_t>()[row * 4] / 4);
+    for (int64_t row = 0; row < batch.rows(); ++row) {
+      samples.push_back(batch.at(kTokens).const_data_ptr<int64_t>()[row * 4] / 4);
     }
   }
   return samples;
@@ -67,7 +70,7 @@ TEST(EvaluationStep, ReadsAllSamplesInOrderTheLastBatchShort) {
   EXPECT_THAT(samples_of(read_evaluation_step(dataset, shape, 0)), ElementsAre(2, 3));
   const auto last = read_evaluation_step(dataset, shape, 1);
   ASSERT_EQ(last.size(), 1u);  // an empty forward pass, because the other replica has one
-  EXPECT_EQ(last.front().inputs.size(0), 0);
+  EXPECT_EQ(last.front().rows(), 0);
 }
 
 TEST(BatchLoader, GivesWhatReadingDirectlyGivesAndResumes) {
@@ -79,8 +82,8 @@ TEST(BatchLoader, GivesWhatReadingDirectlyGivesAndResumes) {
     const auto direct = read_training_step(mixture, shape, step);
     ASSERT_EQ(loaded.size(), direct.size());
     for (size_t i = 0; i < direct.size(); ++i) {
-      EXPECT_TRUE(at::equal(loaded[i].inputs, direct[i].inputs));
-      EXPECT_TRUE(at::equal(loaded[i].labels, direct[i].labels));
+      EXPECT_TRUE(at::equal(loaded[i].at(kTokens), direct[i].at(kTokens)));
+      EXPECT_TRUE(at::equal(loaded[i].at(kLabels), direct[i].at(kLabels)));
       EXPECT_EQ(loaded[i].sample_ids, direct[i].sample_ids);
     }
   }

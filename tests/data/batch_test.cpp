@@ -1,4 +1,6 @@
 #include "colossal/data/batch.h"
+#include "colossal/data/text_batch.h"
+#include "colossal/data/token_dataset.h"
 
 #include <gmock/gmock.h>
 
@@ -29,22 +31,22 @@ TEST(TokenDataset, ASampleEndsWithTheNextOnesFirstToken) {
   EXPECT_EQ(dataset.num_samples(), 3);
   const std::vector<int64_t> samples = {2, 0};
   const Batch batch = dataset.read(samples, std::vector<int64_t>{50, 51});
-  EXPECT_THAT(values(batch.inputs), ElementsAre(108, 109, 110, 111, 100, 101, 102, 103));
-  EXPECT_THAT(values(batch.labels), ElementsAre(109, 110, 111, 112, 101, 102, 103, 104));
-  EXPECT_EQ(batch.inputs.sizes(), (std::vector<int64_t>{2, 4}));
-  EXPECT_EQ(batch.labels.sizes(), (std::vector<int64_t>{2, 4}));
-  EXPECT_EQ(batch.inputs.scalar_type(), at::kLong);
+  EXPECT_THAT(values(batch.at(kTokens)), ElementsAre(108, 109, 110, 111, 100, 101, 102, 103));
+  EXPECT_THAT(values(batch.at(kLabels)), ElementsAre(109, 110, 111, 112, 101, 102, 103, 104));
+  EXPECT_EQ(batch.at(kTokens).sizes(), (std::vector<int64_t>{2, 4}));
+  EXPECT_EQ(batch.at(kLabels).sizes(), (std::vector<int64_t>{2, 4}));
+  EXPECT_EQ(batch.at(kTokens).scalar_type(), at::kLong);
   EXPECT_THAT(batch.sample_ids, ElementsAre(50, 51));
 }
 
 TEST(TokenDataset, TellsDocumentsApartWhereAsked) {
   const TokenDataset joined(counting_corpus(13), 6);
-  EXPECT_FALSE(joined.read(std::vector<int64_t>{0}, std::vector<int64_t>{0}).documents.defined());
+  EXPECT_FALSE(joined.read(std::vector<int64_t>{0}, std::vector<int64_t>{0}).has(kDocuments));
   const std::vector<int32_t> tokens = {1, 9, 2, 3, 9, 9, 4, 5, 6, 7, 8, 9, 1};
   const TokenDataset dataset(Corpus::from_tokens(tokens), 6, 9);
   const Batch batch = dataset.read(std::vector<int64_t>{1, 0}, std::vector<int64_t>{0, 1});
-  EXPECT_THAT(values(batch.documents), ElementsAre(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 2));
-  EXPECT_EQ(batch.documents.sizes(), batch.inputs.sizes());
+  EXPECT_THAT(values(batch.at(kDocuments)), ElementsAre(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 2));
+  EXPECT_EQ(batch.at(kDocuments).sizes(), batch.at(kTokens).sizes());
 }
 
 TEST(TokenDataset, CountsSamplesAsTheContractDoes) {
@@ -55,8 +57,8 @@ TEST(TokenDataset, CountsSamplesAsTheContractDoes) {
 
 TEST(TokenDataset, NoSamplesGiveNoRows) {
   const Batch batch = TokenDataset(counting_corpus(13), 4).read({}, {});
-  EXPECT_EQ(batch.inputs.sizes(), (std::vector<int64_t>{0, 4}));
-  EXPECT_EQ(batch.labels.sizes(), (std::vector<int64_t>{0, 4}));
+  EXPECT_EQ(batch.at(kTokens).sizes(), (std::vector<int64_t>{0, 4}));
+  EXPECT_EQ(batch.at(kLabels).sizes(), (std::vector<int64_t>{0, 4}));
   EXPECT_TRUE(batch.sample_ids.empty());
 }
 

@@ -8,6 +8,8 @@
 
 #include "tests/data/rows_to_mask.h"
 
+#include "colossal/data/text_batch.h"
+
 namespace colossal::data::denoising {
 namespace {
 
@@ -20,23 +22,23 @@ DenoisingOptions options_of(double probability) {
 }
 
 const at::Tensor& field(const Batch& batch, const char* name) {
-  return batch.fields.at(name).values;
+  return batch.at(name);
 }
 
 std::vector<int64_t> source_of(const Batch& batch, int64_t row) {
-  const at::Tensor kept = field(batch, kSourceDocumentsField)[row].eq(0);
-  const at::Tensor tokens = field(batch, kSourceField)[row].masked_select(kept).contiguous();
+  const at::Tensor kept = field(batch, kSourceDocuments)[row].eq(0);
+  const at::Tensor tokens = field(batch, kSource)[row].masked_select(kept).contiguous();
   return {tokens.const_data_ptr<int64_t>(), tokens.const_data_ptr<int64_t>() + tokens.numel()};
 }
 
 TEST(Denoising, TargetsAreTheTexts) {
   Batch batch = rows_to_mask(0, 5, 40);
-  const at::Tensor text = batch.inputs.clone();
+  const at::Tensor text = batch.at(kTokens).clone();
   make_noise(batch, options_of(0.3));
-  EXPECT_TRUE(at::equal(batch.labels, text));
-  EXPECT_TRUE(at::equal(batch.inputs.narrow(1, 1, 39), text.narrow(1, 0, 39)));
-  EXPECT_TRUE(batch.inputs.select(1, 0).eq(kStart).all().item<bool>());
-  EXPECT_EQ(field(batch, kSourceField).sizes(), text.sizes());
+  EXPECT_TRUE(at::equal(batch.at(kLabels), text));
+  EXPECT_TRUE(at::equal(batch.at(kTokens).narrow(1, 1, 39), text.narrow(1, 0, 39)));
+  EXPECT_TRUE(batch.at(kTokens).select(1, 0).eq(kStart).all().item<bool>());
+  EXPECT_EQ(field(batch, kSource).sizes(), text.sizes());
 }
 
 // What a source has besides masks is its text, in order, without the spans.
@@ -45,7 +47,7 @@ TEST(Denoising, SourcesLackSpansOfPoissonLengths) {
   make_noise(batch, options_of(0.3));
   int64_t hidden = 0, masks = 0, inserted = 0, never = 0;
   for (int64_t row = 0; row < 200; ++row) {
-    const int64_t* text = batch.labels[row].const_data_ptr<int64_t>();
+    const int64_t* text = batch.at(kLabels)[row].const_data_ptr<int64_t>();
     int64_t place = 0;
     bool after_mask = false;
     for (const int64_t token : source_of(batch, row)) {
@@ -80,18 +82,18 @@ TEST(Denoising, SentinelsStandForSpansThatTheTargetHas) {
   options.end_of_text = 555;
   options.min_length = 3;
   Batch batch = rows_to_mask(0, 100, 400);
-  const at::Tensor texts = batch.inputs.clone();
+  const at::Tensor texts = batch.at(kTokens).clone();
   make_noise(batch, options);
   int64_t hidden = 0, spans = 0;
   for (int64_t row = 0; row < 100; ++row) {
     const std::vector<int64_t> source = source_of(batch, row);
-    const at::Tensor labels = batch.labels[row].masked_select(batch.labels[row].ne(-100));
+    const at::Tensor labels = batch.at(kLabels)[row].masked_select(batch.at(kLabels)[row].ne(-100));
     const std::vector<int64_t> target(labels.const_data_ptr<int64_t>(),
                                       labels.const_data_ptr<int64_t>() + labels.numel());
     EXPECT_EQ(source.back(), 555);
     EXPECT_EQ(target.back(), 555);
-    EXPECT_EQ(batch.inputs[row][0].item<int64_t>(), kStart);
-    EXPECT_EQ(batch.inputs[row][1].item<int64_t>(), target[0]);
+    EXPECT_EQ(batch.at(kTokens)[row][0].item<int64_t>(), kStart);
+    EXPECT_EQ(batch.at(kTokens)[row][1].item<int64_t>(), target[0]);
     std::vector<int64_t> restored;
     size_t next = 0;  // in the target
     int64_t sentinel = 2000;
@@ -115,25 +117,25 @@ TEST(Denoising, SentinelsStandForSpansThatTheTargetHas) {
   }
   EXPECT_NEAR(static_cast<double>(hidden) / (100 * 399), 0.15, 0.015);
   EXPECT_NEAR(static_cast<double>(hidden) / static_cast<double>(spans), kMeanSpan, 0.2);
-  EXPECT_EQ(batch.padding, batch.labels.eq(-100).sum().item<int64_t>());
-  EXPECT_LT(batch.labels.size(1), 150);
+  EXPECT_EQ(batch.units, batch.at(kLabels).ne(-100).sum().item<int64_t>());
+  EXPECT_LT(batch.at(kLabels).size(1), 150);
   // As many spans as there are sentinels but one.
   options.sentinels.resize(3);
   Batch few = rows_to_mask(0, 1, 400);
   make_noise(few, options);
-  EXPECT_EQ(few.fields.at(kSourceField).values.ge(1000).sum().item<int64_t>(), 2);
+  EXPECT_EQ(few.at(kSource).ge(1000).sum().item<int64_t>(), 2);
 }
 
 TEST(Denoising, DependsOnTheSampleOnly) {
   Batch together = rows_to_mask(4, 3, 50), alone = rows_to_mask(5, 1, 50),
         later = rows_to_mask(104, 3, 50);
-  alone.inputs.copy_(together.inputs.narrow(0, 1, 1));
-  later.inputs.copy_(together.inputs);
+  alone.at(kTokens).copy_(together.at(kTokens).narrow(0, 1, 1));
+  later.at(kTokens).copy_(together.at(kTokens));
   for (Batch* const batch : {&together, &alone, &later}) make_noise(*batch, options_of(0.3));
-  for (const char* name : {kSourceField, kSourceDocumentsField}) {
+  for (const char* name : {kSource, kSourceDocuments}) {
     EXPECT_TRUE(at::equal(field(together, name).narrow(0, 1, 1), field(alone, name)));
   }
-  EXPECT_FALSE(at::equal(field(together, kSourceField), field(later, kSourceField)));
+  EXPECT_FALSE(at::equal(field(together, kSource), field(later, kSource)));
 }
 
 }  // namespace

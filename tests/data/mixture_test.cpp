@@ -6,6 +6,8 @@
 #include <numeric>
 
 #include "colossal/data/batch_loader.h"
+#include "colossal/data/text_batch.h"
+#include "colossal/data/token_dataset.h"
 
 namespace colossal::data {
 namespace {
@@ -21,8 +23,8 @@ TokenDataset numbered_dataset(int32_t first, int32_t num_samples) {
 
 std::vector<int64_t> first_tokens(const Batch& batch) {
   std::vector<int64_t> tokens;
-  for (int64_t row = 0; row < batch.inputs.size(0); ++row) {
-    tokens.push_back(batch.inputs.const_data_ptr<int64_t>()[row * 4]);
+  for (int64_t row = 0; row < batch.rows(); ++row) {
+    tokens.push_back(batch.at(kTokens).const_data_ptr<int64_t>()[row * 4]);
   }
   return tokens;
 }

@@ -114,7 +114,7 @@ class Encoders(EncoderTest):
         self.assertIn("is a decoder", self.train("--data.objective=masked", expect=2))
         labelled = self.save("labelled", AutoModelForSequenceClassification.from_config(config_of("bert", num_labels=2)))
         self.assertIn("colossal classify", self.refusal("evaluate", labelled, f"--data={CORPUS}"))
-        self.assertIn("give either --text or --input", self.refusal("classify", labelled))
+        self.assertIn("give one of --text, --image and --input", self.refusal("classify", labelled))
         lines = [{"text": "great", "prediction": "mine"}]
         path = self.write_lines("in.jsonl", lines)
         self.assertIn("is the input", self.refusal("classify", labelled, f"--input={path}", f"--output={path}"))

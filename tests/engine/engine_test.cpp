@@ -1,5 +1,6 @@
 // When a request to stop is read: as late as all ranks can still agree on it.
 #include "colossal/engine/engine.h"
+#include "colossal/data/text_batch.h"
 
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
@@ -24,13 +25,14 @@ class AskedWhileComputing {
   std::unique_ptr<Engine> make_engine() {
     const auto loss = [this](const data::Batch& batch, const nn::StepContext&) {
       asked_ = ++losses_ == 2 && world_.rank() == world_.size() - 1;
-      return LossSum{module_.layer->forward(batch.inputs).sum(), batch.labels.numel()};
+      return LossSum{module_.layer->forward(batch.at(data::kTokens)).sum(),
+                     batch.at(data::kLabels).numel()};
     };
     return Booster(context_).boost(module_, loss, {.global_batch = 2 * world_.size()});
   }
 
   std::vector<data::Batch> batches() const {
-    const data::Batch one{at::ones({1, 2}), at::zeros({1, 1}, at::kLong), {0}};
+    const data::Batch one = data::text_batch(at::ones({1, 2}), at::zeros({1, 1}, at::kLong), {0});
     return {one, one};
   }
 

@@ -386,7 +386,7 @@ TEST(ExpertLayouts, RanksWithoutSequencesTakePartInEvaluation) {
   // A task's batch without sequences may have no fields that its loss needs.
   const HeadLoss loss_of_some = [](models::LanguageModel& language_model, const at::Tensor& x,
                                    const data::Batch& batch, const nn::StepContext& step) {
-    EXPECT_GT(batch.inputs.size(0), 0);
+    EXPECT_GT(batch.rows(), 0);
     return cross_entropy(language_model, x, batch, step);
   };
   const auto loss_at = [&](const Layout& layout, const std::vector<int64_t>& sequences) {

@@ -8,7 +8,7 @@
 #include <set>
 #include <sstream>
 
-#include "colossal/engine/batch_context.h"
+#include "colossal/data/text_batch.h"
 #include "colossal/models/families.h"
 #include "tests/support/pairwise.h"
 #include "tests/support/run_ranks.h"
@@ -76,10 +76,10 @@ void add_sources(data::Batch& batch) {
     source[row].narrow(0, 0, length).copy_((positions * 7 + sample * 31 + 5).remainder(90) + 2);
     documents[row]
         .narrow(0, 0, length)
-        .copy_(batch.documents.defined() ? positions.div(4, "floor") : positions * 0);
+        .copy_(batch.has(data::kDocuments) ? positions.div(4, "floor") : positions * 0);
   }
-  batch.fields[data::kSourceField] = {.values = source};
-  batch.fields[data::kSourceDocumentsField] = {.values = documents};
+  batch.set(data::kSource, source, 1);
+  batch.set(data::kSourceDocuments, documents);
 }
 
 TinyTraining training_of(const std::string& family, const Feature& feature) {
@@ -88,7 +88,7 @@ TinyTraining training_of(const std::string& family, const Feature& feature) {
   if (feature.documents) training.end_of_document = 3;
   if (const int64_t types = training.model.token_types; types > 1) {
     training.fields = [types](data::Batch& batch) {
-      batch.fields[kTokenTypesField] = {.values = batch.inputs.remainder(types), .sequence_dim = 1};
+      batch.set(data::kTokenTypes, batch.at(data::kTokens).remainder(types), 1);
     };
   }
   if (training.model.encoder_layers > 0) training.fields = add_sources;

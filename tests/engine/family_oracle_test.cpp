@@ -8,7 +8,7 @@
 #include <iostream>
 
 #include "colossal/comm/world.h"
-#include "colossal/engine/batch_context.h"
+#include "colossal/data/text_batch.h"
 #include "colossal/io/json.h"
 #include "colossal/io/safetensors.h"
 #include "colossal/models/families.h"
@@ -77,9 +77,9 @@ at::Tensor generated_logits(models::LanguageModel& model, int64_t layers,
 
 // Gives the batch the sources that transformers read, if the model is an encoder-decoder.
 void add_sources(const io::SafetensorsReader& result, data::Batch& batch) {
-  for (const char* field : {data::kSourceField, data::kSourceDocumentsField}) {
+  for (const char* field : {data::kSource, data::kSourceDocuments}) {
     if (!result.find(field)) continue;
-    batch.fields[field] = {read_tensor(result, field, at::kDouble).to(at::kLong)};
+    batch.set(field, read_tensor(result, field, at::kDouble).to(at::kLong));
   }
 }
 
@@ -103,10 +103,9 @@ void expect_like_transformers(const fs::path& directory) {
   const at::Tensor tokens = read_tensor(result, "tokens", at::kDouble).to(at::kLong);
   const int64_t batch = tokens.size(0), sequence = tokens.size(1) - 1;
   const at::Tensor inputs = tokens.narrow(1, 0, sequence), labels = tokens.narrow(1, 1, sequence);
-  data::Batch read{inputs, labels, std::vector<int64_t>(batch)};
+  data::Batch read = data::text_batch(inputs, labels, std::vector<int64_t>(batch));
   add_sources(result, read);
-  const auto world = comm::single_world();
-  const nn::StepContext context = context_of(read, ParallelContext(*world, {}), 0, 0, false);
+  const nn::StepContext context = model->context_of(read, {}, {});
   expect_close(model->logits(inputs, context), read_tensor(result, "logits", at::kDouble),
                "logits");
   const at::Tensor loss =

@@ -32,7 +32,10 @@ data::Batch batch_of(int64_t step, int64_t begin, int64_t count) {
   const at::Tensor i =
       at::arange(begin, begin + count, at::kFloat).add(100.0 * static_cast<double>(step));
   const at::Tensor x = at::outer(i, at::arange(1, 6, at::kFloat)).mul(0.37).sin();
-  return {x, i.to(at::kLong).remainder(3).unsqueeze(1), std::vector<int64_t>(count, 0)};
+  data::Batch batch{.sample_ids = std::vector<int64_t>(count), .units = count};
+  batch.set("x", x);
+  batch.set("label", i.to(at::kLong).remainder(3));
+  return batch;
 }
 
 void collect(std::map<std::string, at::Tensor>& weights, const memory::OwnedShard& piece) {
@@ -57,9 +60,9 @@ Outcome train(int ranks, int zero, int64_t micro_batches) {
     const auto engine = Booster(context).boost(
         module,
         [&](const data::Batch& batch, const nn::StepContext&) {
-          const at::Tensor labels = batch.labels.squeeze(1);
+          const at::Tensor labels = batch.at("label");
           return LossSum{
-              at::cross_entropy_loss(module.forward(batch.inputs), labels, {}, at::Reduction::Sum),
+              at::cross_entropy_loss(module.forward(batch.at("x")), labels, {}, at::Reduction::Sum),
               labels.numel()};
         },
         config);

@@ -38,15 +38,15 @@ ModulePart middle_part(int64_t index) {
   return {.module = layer,
           .run =
               [=](const StageState& state, const data::Batch& batch, const nn::StepContext&) {
-                const at::Tensor x = layer->forward(index == 0 ? batch.inputs : state[0]);
-                return StageResult{{x, index == 0 ? batch.labels : state[1]}, {}};
+                const at::Tensor x = layer->forward(index == 0 ? batch.at("x") : state[0]);
+                return StageResult{{x, index == 0 ? batch.at("label") : state[1]}, {}};
               },
           .passes_on =
               [](const data::Batch& batch) {
-                const int64_t rows = batch.inputs.size(0);
+                const int64_t rows = batch.rows();
                 return StageState{
                     at::empty({rows, kWidth}, at::TensorOptions(at::kDouble).device(at::kMeta)),
-                    at::empty({rows, 1}, at::TensorOptions(at::kLong).device(at::kMeta))};
+                    at::empty({rows}, at::TensorOptions(at::kLong).device(at::kMeta))};
               }};
 }
 
@@ -55,7 +55,7 @@ ModulePart last_part() {
   return {.module = layer,
           .run =
               [=](const StageState& state, const data::Batch&, const nn::StepContext&) {
-                const at::Tensor labels = state[1].squeeze(1);
+                const at::Tensor labels = state[1];
                 const at::Tensor sum = at::cross_entropy_loss(layer->forward(state[0]), labels, {},
                                                               at::Reduction::Sum);
                 return StageResult{{}, {sum, labels.numel()}};
@@ -74,7 +74,10 @@ data::Batch batch_of(int64_t step, int64_t begin, int64_t count) {
   const at::Tensor i =
       at::arange(begin, begin + count, at::kDouble).add(100.0 * static_cast<double>(step));
   const at::Tensor x = at::outer(i, at::arange(1, 6, at::kDouble)).mul(0.37).sin();
-  return {x, i.to(at::kLong).remainder(3).unsqueeze(1), std::vector<int64_t>(count, 0)};
+  data::Batch batch{.sample_ids = std::vector<int64_t>(count), .units = count};
+  batch.set("x", x);
+  batch.set("label", i.to(at::kLong).remainder(3));
+  return batch;
 }
 
 // A replica's micro-batches of a step; the last one is short where rows do not divide.
@@ -193,7 +196,7 @@ TEST(ModulePipeline, RefusesPartsThatMakeNoPipeline) {
                       [](auto& parts) {
                         parts[2].passes_on = [](const data::Batch&) { return StageState{}; };
                       }),
-              HasSubstr("part 2 of the model passes on Double [4, 7] and Long [4, 1], but its "
+              HasSubstr("part 2 of the model passes on Double [4, 7] and Long [4], but its "
                         "passes_on says nothing"));
 }
 

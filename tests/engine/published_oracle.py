@@ -163,7 +163,8 @@ def main(root, wanted):
     torch.set_num_threads(1)
     use_float64()
     root.mkdir(exist_ok=True)
-    families = [*json.loads((SUPPORT / "families.json").read_text()), *ENCODERS, *ENCODER_DECODERS]
+    families = [*json.loads((SUPPORT / "families.json").read_text()), *ENCODERS, *ENCODER_DECODERS,
+                *json.loads((SUPPORT / "vision.json").read_text())]
     (root / "fields.json").write_text(json.dumps(fields_of_families(families)))
     for number, (name, published) in enumerate(PUBLISHED.items()):
         if not wanted or any(part in name for part in wanted):

@@ -1,5 +1,6 @@
 // Attention behind virtual tokens equals attention to keys and values of which they are the first.
 #include "colossal/ops/attention/virtual_tokens.h"
+#include "colossal/data/text_batch.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "colossal/data/text_batch.h"
 #include "colossal/models/language_model.h"
+#include "colossal/models/text_context.h"
 #include "colossal/nn/blocks.h"
 #include "colossal/nn/builder.h"
 #include "tests/support/layout_cases.h"
@@ -148,6 +150,13 @@ class Model : public models::LanguageModel {
                       : build.vocabulary_head("head", head);
   }
 
+  nn::StepContext context_of(const data::Batch& batch, const nn::StepContext& base,
+                             const nn::SequencePart& part) const override {
+    return models::text_context(batch, base, part);
+  }
+  models::Streams inputs(const data::Batch& batch, const nn::StepContext& context) override {
+    return embed(batch.at(data::kTokens), context);
+  }
   models::Streams embed(const at::Tensor& tokens, const nn::StepContext& context) override {
     const at::Tensor x = embedding_->forward(tokens, context);
     return {positions_ ? x + positions_->forward(context) : x};

@@ -1,11 +1,13 @@
 #include "tests/plan/layouts.h"
 
-#include <ATen/ops/randint.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/TensorOperators.h>
 
 #include <numeric>
 #include <ostream>
 
+#include "colossal/data/score_fields.h"
+#include "colossal/data/text_batch.h"
+#include "colossal/job/batch_specification.h"
 #include "tests/support/run_ranks.h"
 
 namespace colossal::test {
@@ -20,6 +22,18 @@ nlohmann::json model_fields(const PlannedRun& layout) {
   }
   if (layout.family == "bart") {
     return {{"vocab_size", 2000}, {"encoder_layers", 2}, {"decoder_layers", 2}};
+  }
+  if (layout.family == "vit") {  // 197 tokens, or 13
+    const int64_t side = layout.large ? 56 : 14;
+    return {{"image_size", {side, layout.large ? 56 : 19}},
+            {"patch_size", 4},
+            {"hidden_size", layout.large ? 192 : 36},
+            {"intermediate_size", layout.large ? 384 : 52},
+            {"num_hidden_layers", layout.pp > 1  ? 2 * layout.pp + 1
+                                  : layout.large ? 4
+                                                 : 2},
+            {"num_attention_heads", 6},
+            {"num_labels", 10}};
   }
   if (layout.hidden > 0) {
     return {{"vocab_size", 512}, {"n_embd", layout.hidden}, {"n_layer", 2}, {"n_head", 4}};
@@ -76,7 +90,7 @@ Job job_of(const PlannedRun& layout) {
   RunConfig config;
   config.model.preset = layout.family == "mixtral" ? "mixtral-8x7b" : layout.family + "-tiny";
   config.model.overrides = model_fields(layout);
-  config.data.sequence_length = layout.large ? 128 : 22;
+  if (layout.family != "vit") config.data.sequence_length = layout.large ? 128 : 22;
   config.data.separate_documents = layout.separate_documents;
   config.parallel.pp = layout.pp;
   if (layout.pp > 1) config.parallel.pp_schedule = layout.pp_schedule;
@@ -110,23 +124,24 @@ Job job_of(const PlannedRun& layout) {
   return job;
 }
 
+// Random values of the fields that the job's dry runs have.
 std::vector<data::Batch> real_batches(const Job& job) {
   std::vector<data::Batch> batches;
   for (int64_t done = 0; done < job.share; done += job.micro_batch) {
-    const int64_t sequences = std::min(job.micro_batch, job.share - done);
-    const auto tokens = [&] {
-      return at::randint(job.model.facts.vocabulary, {sequences, job.sequence_length}, at::kLong);
-    };
-    data::Batch batch{tokens(), tokens(), std::vector<int64_t>(sequences)};
+    const int64_t rows = std::min(job.micro_batch, job.share - done);
+    data::Batch batch = batch_specification(job).make(rows, at::kCPU);
     std::iota(batch.sample_ids.begin(), batch.sample_ids.end(), done);
-    if (job.model.facts.encoder_layers > 0) {
-      data::add_source(batch);
-      batch.fields[data::kSourceField] = {tokens()};
-      batch.fields[data::kSourceDocumentsField] = {
-          at::zeros({sequences, job.sequence_length}, at::kLong)};
+    for (auto& [name, field] : batch.fields) {
+      if (name == data::kSourceDocuments || name == data::kTargets) {
+        field.values.zero_();
+      } else if (field.values.is_floating_point()) {
+        field.values.uniform_();
+      } else {
+        field.values.random_(job.model.facts.vocabulary);
+      }
     }
-    if (job.config.data.separate_documents) {
-      batch.documents = data::number_documents(batch.inputs % 8, 7);
+    if (batch.has(data::kDocuments)) {
+      batch.at(data::kDocuments) = data::number_documents(batch.at(data::kTokens) % 8, 7);
     }
     batches.push_back(std::move(batch));
   }

@@ -1,6 +1,7 @@
 // A dry step is the program itself: what it records is what the real step does, on every rank and
 // at every layout.
 #include "colossal/plan/recorded_step.h"
+#include "colossal/data/text_batch.h"
 #include "colossal/engine/engine.h"
 
 #include <ATen/Parallel.h>
@@ -288,6 +289,23 @@ TEST(RecordedStep, PeaksWithinOnePercent) {
   expect_same_step({.family = "bart", .tp = 2, .compute = "fp32", .large = true});
 }
 
+TEST(RecordedStep, OfImagesPeaksWithinOnePercent) {
+  const PlannedRun images{.family = "vit", .compute = "bf16", .large = true};
+  expect_same_step(images);
+  for (const auto& [mode, tp] : {std::pair{"1d", 2}, {"2d", 4}, {"3d", 8}}) {
+    PlannedRun layout = images;
+    layout.tp = tp;
+    layout.tp_mode = mode;
+    expect_same_step(layout);
+  }
+  PlannedRun divided = images;
+  divided.sp = 3;
+  divided.dp = 2;
+  divided.zero = 3;
+  divided.num_micro_batches = 2;
+  expect_same_step(divided);
+}
+
 // Routers of zeros send all tokens to the first experts, as the observed rows say: then a plan
 // knows what each rank has.
 TEST(RecordedStep, CountsWithTheRowsThatWereObserved) {
@@ -399,9 +417,10 @@ int64_t saved_by_hooks(const Job& job) {
     Engine engine(
         build->parameters(),
         [&](const data::Batch& batch, const nn::StepContext& step) {
-          const at::Tensor sum = model->loss_sum(batch.inputs, batch.labels, step);
+          const at::Tensor sum = model->loss_sum(batch.at(data::kTokens), batch.at(data::kLabels),
+                                                 model->context_of(batch, step, {}));
           counting = false;
-          return LossSum{sum, batch.labels.numel()};
+          return LossSum{sum, batch.at(data::kLabels).numel()};
         },
         context, engine_config(job));
     const std::vector<data::Batch> batches = real_batches(job);
@@ -426,8 +445,8 @@ TEST(RecordedStep, KeepsWhatHooksCount) {
 
 std::vector<data::Batch> on_meta(std::vector<data::Batch> batches) {
   for (data::Batch& batch : batches) {
-    batch.inputs = batch.inputs.to(at::kMeta);
-    batch.labels = batch.labels.to(at::kMeta);
+    batch.set(data::kTokens, batch.at(data::kTokens).to(at::kMeta), 1);
+    batch.set(data::kLabels, batch.at(data::kLabels).to(at::kMeta), 1);
   }
   return batches;
 }

@@ -12,7 +12,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/checkpoint/checkpoint.h"
-#include "colossal/engine/batch_context.h"
+#include "colossal/data/text_batch.h"
 #include "colossal/engine/state_shapes.h"
 #include "colossal/parallel/builder.h"
 #include "colossal/training/saved_model.h"
@@ -64,16 +64,16 @@ data::Batch batch_of(const Job& job, int64_t begin, int64_t count) {
   const at::Tensor samples = at::arange(begin, begin + count, at::kLong).unsqueeze(1);
   const at::Tensor tokens =
       ((samples * 31 + at::arange(sequence + 1, at::kLong) * 7 + 5).remainder(vocabulary));
-  data::Batch batch{.inputs = tokens.narrow(1, 0, sequence).contiguous(),
-                    .labels = tokens.narrow(1, 1, sequence).contiguous(),
-                    .sample_ids = std::vector<int64_t>(count)};
+  data::Batch batch =
+      data::text_batch(tokens.narrow(1, 0, sequence).contiguous(),
+                       tokens.narrow(1, 1, sequence).contiguous(), std::vector<int64_t>(count));
   std::iota(batch.sample_ids.begin(), batch.sample_ids.end(), begin);
   if (job.model.facts.encoder_layers > 0) {
-    batch.fields[data::kSourceField] = {.values = batch.inputs};
-    batch.fields[data::kSourceDocumentsField] = {.values = at::zeros_like(batch.inputs)};
+    batch.set(data::kSource, batch.at(data::kTokens), 1);
+    batch.set(data::kSourceDocuments, at::zeros_like(batch.at(data::kTokens)));
   }
   if (const int64_t types = job.model.transformer.token_types; types > 1) {
-    batch.fields[kTokenTypesField] = {.values = batch.inputs.remainder(types), .sequence_dim = 1};
+    batch.set(data::kTokenTypes, batch.at(data::kTokens).remainder(types), 1);
   }
   return batch;
 }

@@ -343,6 +343,13 @@ class CountingModel : public models::LanguageModel {
 
   int64_t tokens() const { return tokens_; }
 
+  nn::StepContext context_of(const data::Batch& batch, const nn::StepContext& base,
+                             const nn::SequencePart& part) const override {
+    return model_.context_of(batch, base, part);
+  }
+  models::Streams inputs(const data::Batch& batch, const nn::StepContext& context) override {
+    return model_.inputs(batch, context);
+  }
   models::Streams embed(const at::Tensor& tokens, const nn::StepContext& context) override {
     tokens_ += tokens.numel();
     return model_.embed(tokens, context);

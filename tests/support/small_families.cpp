@@ -14,15 +14,28 @@ nlohmann::json read_configs() {
   nlohmann::json all = io::read_json(folder / "families.json");
   all.update(io::read_json(folder / "encoders.json"));
   all.update(io::read_json(folder / "encoder_decoders.json"));
+  all.update(io::read_json(folder / "vision.json"));
   return all;
+}
+
+// Returns the names of the families whose models read images, or of the others.
+std::vector<std::string> names_of(bool read_images) {
+  std::vector<std::string> names;
+  for (const models::Family& family : models::families()) {
+    const bool reads = small_config(family.model_type).contains("image_size");
+    if (reads == read_images) names.push_back(family.model_type);
+  }
+  return names;
 }
 
 }  // namespace
 
 std::vector<std::string> family_names() {
-  std::vector<std::string> names;
-  for (const models::Family& family : models::families()) names.push_back(family.model_type);
-  return names;
+  return names_of(/*read_images=*/false);
+}
+
+std::vector<std::string> vision_family_names() {
+  return names_of(/*read_images=*/true);
 }
 
 nlohmann::json small_config(const std::string& family) {

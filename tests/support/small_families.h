@@ -8,8 +8,10 @@
 
 namespace colossal::test {
 
-// The names of all families, as config.json has them in "model_type".
+// The names of all families that read texts, and of those that read images, as config.json has them
+// in "model_type".
 std::vector<std::string> family_names();
+std::vector<std::string> vision_family_names();
 
 // The contents of config.json, with larger initial weights than usual where the family has a field
 // for them, so that what a layer does wrong is seen in the loss.

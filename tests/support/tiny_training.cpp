@@ -5,6 +5,10 @@
 
 #include <cmath>
 
+#include "colossal/data/image_batch.h"
+#include "colossal/data/score_fields.h"
+#include "colossal/data/text_batch.h"
+#include "colossal/engine/score_loss.h"
 #include "colossal/engine/state_shapes.h"
 #include "colossal/layout/heads.h"
 #include "colossal/mesh/parallel_context.h"
@@ -18,6 +22,8 @@
 
 namespace colossal::test {
 namespace {
+
+constexpr models::Problem kProblem = models::Problem::single_label;  // of images
 
 uint64_t hash(uint64_t x) {  // splitmix64
   x += 0x9e3779b97f4a7c15;
@@ -46,6 +52,7 @@ EngineConfig engine_config(const TinyTraining& training) {
   config.recompute = training.recompute;
   config.tiers = training.tiers;
   config.metrics = training.metrics;
+  if (training.model.patches) config.metrics.emplace_back(score_metric(kProblem));
   if (training.model.router.experts > 0) config.num_blocks = training.model.layers;
   config.experts = training.model.router.experts;
   config.routers_drop = training.model.router.capacity_factor > 0;
@@ -84,17 +91,31 @@ ModelSource model_source_of(const TinyTraining& training) {
           .router_losses = training.model.router_losses};
 }
 
+HeadLoss loss_of(const TinyTraining& training, const ParallelContext& context) {
+  if (training.loss) return training.loss;
+  return training.model.patches ? score_loss(kProblem, context) : cross_entropy;
+}
+
 memory::OrderOfStages order_of(const TinyTraining& training, int rank, int ranks) {
   ops::register_meta_kernels();
   const auto world = comm::dry_world(rank, ranks);
   const ParallelContext context(*world, strategy_of(training, ranks), at::kMeta);
   const auto build = parallel::make_builder(context, models::sharding(training.model));
   const auto model = make_model(training, *build);
-  Engine engine(build->parameters(), pipelined(*model, model_source_of(training), context), context,
-                engine_config(training));
-  const data::Batch batch = tiny_batch(training, 0, 0, 2);
-  data::Batch dry{batch.inputs.to(at::kMeta), batch.labels.to(at::kMeta), batch.sample_ids};
-  if (training.model.encoder_layers > 0) data::add_source(dry);
+  Engine engine(build->parameters(),
+                pipelined(*model, model_source_of(training), context,
+                          training.model.patches ? score_loss(kProblem, context)
+                                                 : HeadLoss(cross_entropy_of_all)),
+                context, engine_config(training));
+  data::Batch batch = tiny_batch(training, 0, 0, 2);
+  if (training.model.patches) {
+    for (auto& [name, field] : batch.fields) field.values = field.values.to(at::kMeta);
+    engine.step({batch});
+    return engine.chunks().order_of_use();
+  }
+  const auto specification = data::text_specification(data::sequence_length_of(batch), false,
+                                                      training.model.encoder_layers > 0);
+  const data::Batch dry = specification.make(batch.rows(), at::kMeta);
   engine.step({dry});
   return engine.chunks().order_of_use();
 }
@@ -109,9 +130,10 @@ void collect(std::map<std::string, at::Tensor>& whole, const memory::OwnedShard&
 
 // Of a step, that are not ignored.
 double num_labels(const TinyTraining& training, int64_t step) {
+  if (training.model.patches) return static_cast<double>(training.global_batch);
   double labels = 0;
   for (int64_t sample = 0; sample < training.global_batch; ++sample) {
-    labels += (tiny_batch(training, step, sample, 1).labels >= 0).sum().item<double>();
+    labels += (tiny_batch(training, step, sample, 1).at(data::kLabels) >= 0).sum().item<double>();
   }
   return labels;
 }
@@ -136,8 +158,7 @@ void run_rank(const TinyTraining& training, comm::World& world, TinyResult& resu
   EngineConfig config = engine_config(training);
   if (training.order_known) config.order = order_of(training, world.rank(), world.size());
   Engine engine(build->parameters(),
-                pipelined(*model, model_source_of(training), context,
-                          training.loss ? training.loss : cross_entropy),
+                pipelined(*model, model_source_of(training), context, loss_of(training, context)),
                 context, config);
   engine.chunks().initialise(engine.config().seed);
   for (const nn::ParameterHandle& parameter : engine.chunks().parameters()) {
@@ -268,16 +289,41 @@ int64_t TinyTraining::length_of(int64_t sample) const {
   return sequence - (global_batch - 1 - sample) * 4 / global_batch;
 }
 
+namespace {
+
+// Waves, and classes by hashing.
+data::Batch tiny_images(const TinyTraining& training, int64_t step, int64_t begin, int64_t count) {
+  const nn::PatchEmbeddingOptions& patches = *training.model.patches;
+  data::Batch batch{.units = count};
+  const at::Tensor targets = at::zeros({count, 1}, at::kDouble);
+  const at::Tensor ids = at::zeros({count, 1}, at::kDouble);
+  for (int64_t row = 0; row < count; ++row) {
+    batch.sample_ids.push_back(step * training.global_batch + begin + row);
+    const auto id = static_cast<uint64_t>(batch.sample_ids.back());
+    ids[row][0] = static_cast<double>(id + 1);
+    targets[row][0] = static_cast<double>(hash(id) % static_cast<uint64_t>(training.model.scores));
+  }
+  const std::vector<int64_t> shape{count, patches.channels, patches.height, patches.width};
+  const at::Tensor pixel =
+      at::arange(patches.channels * patches.height * patches.width, at::kDouble);
+  batch.set(data::kPixels, (ids * 0.7 + pixel * (ids + 3) * 0.11).sin().view(shape));
+  batch.set(data::kTargets, targets);
+  return batch;
+}
+
+}  // namespace
+
 data::Batch tiny_batch(const TinyTraining& training, int64_t step, int64_t begin, int64_t count) {
+  if (training.model.patches) return tiny_images(training, step, begin, count);
   data::Batch batch;
   int64_t sequence = count > 0 ? 1 : training.sequence;
   for (int64_t row = 0; row < count; ++row) {
     sequence = std::max(sequence, training.length_of(begin + row));
   }
-  batch.inputs = at::empty({count, sequence}, at::kLong);
-  batch.labels = at::empty({count, sequence}, at::kLong);
-  auto inputs = batch.inputs.accessor<int64_t, 2>();
-  auto labels = batch.labels.accessor<int64_t, 2>();
+  batch.set(data::kTokens, at::empty({count, sequence}, at::kLong), 1);
+  batch.set(data::kLabels, at::empty({count, sequence}, at::kLong), 1);
+  auto inputs = batch.at(data::kTokens).accessor<int64_t, 2>();
+  auto labels = batch.at(data::kLabels).accessor<int64_t, 2>();
   const auto vocabulary = static_cast<uint64_t>(training.model.vocabulary);
   for (int64_t row = 0; row < count; ++row) {
     const int64_t in_step = begin + row;
@@ -288,7 +334,7 @@ data::Batch tiny_batch(const TinyTraining& training, int64_t step, int64_t begin
       return static_cast<int64_t>(hash(static_cast<uint64_t>(id * 1000 + position)) % vocabulary);
     };
     const int64_t length = training.length_of(in_step);
-    batch.padding += sequence - length;
+    batch.units += length;
     for (int64_t position = 0; position < sequence; ++position) {
       inputs[row][position] = position < length ? token(position) : 0;
       labels[row][position] =
@@ -297,15 +343,16 @@ data::Batch tiny_batch(const TinyTraining& training, int64_t step, int64_t begin
               : token(position + 1);
     }
   }
-  if (batch.padding > 0 && !training.model.causal) {
-    batch.documents = at::zeros_like(batch.inputs);
+  if (batch.units < count * sequence && !training.model.causal) {
+    batch.set(data::kDocuments, at::zeros_like(batch.at(data::kTokens)));
     for (int64_t row = 0; row < count; ++row) {
       const int64_t length = training.length_of(begin + row);
-      batch.documents[row].narrow(0, length, sequence - length).fill_(-1);
+      batch.at(data::kDocuments)[row].narrow(0, length, sequence - length).fill_(-1);
     }
   }
   if (training.end_of_document) {
-    batch.documents = data::number_documents(batch.inputs, *training.end_of_document);
+    batch.set(data::kDocuments,
+              data::number_documents(batch.at(data::kTokens), *training.end_of_document));
   }
   return batch;
 }

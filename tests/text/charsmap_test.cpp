@@ -57,15 +57,5 @@ TEST(Charsmap, AnyTrieGivesTextOrIsRefused) {
   }
 }
 
-TEST(Base64, Decodes) {
-  EXPECT_EQ(decode_base64(""), "");
-  EXPECT_EQ(decode_base64("Zg=="), "f");
-  EXPECT_EQ(decode_base64("Zm8="), "fo");
-  EXPECT_EQ(decode_base64("Zm9v/+8A"), std::string("foo\xFF\xEF\0", 6));
-  for (const char* wrong : {"Z", "Zg=", "Z===", "====", "Zg==Zg==", "Z*==", "Zm=v"}) {
-    EXPECT_EQ(decode_base64(wrong), std::nullopt) << wrong;
-  }
-}
-
 }  // namespace
 }  // namespace colossal::text

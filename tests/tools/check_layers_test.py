@@ -72,7 +72,7 @@ class CheckLayers(unittest.TestCase):
         self.assert_clean({"comm/a.cpp": "c10d::Backend* b;\n"})
 
     def test_libtorch_where_it_is_done_without(self):
-        for folder in ("base", "io", "text", "report"):
+        for folder in ("base", "io", "text", "image", "report"):
             self.assert_finds(f"{folder}/a.h", "at::Tensor x;\n", 1, "at::")
             self.assert_finds(f"{folder}/a.h", "torch::Tensor x;\n", 1, "torch::")
             self.assert_finds(f"{folder}/a.h", "#include <ATen/ATen.h>\n", 1, "LibTorch")

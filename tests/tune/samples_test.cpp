@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "colossal/base/error.h"
+#include "colossal/data/text_batch.h"
 #include "colossal/tune/samples/collate.h"
 #include "tests/support/temporary_directory.h"
 
@@ -299,13 +300,15 @@ TEST(Samples, OfEncoderDecodersHaveSources) {
   EXPECT_THAT(cut.tokens, ElementsAre(9, 'u', 'v', 'w', 'x'));
 
   const data::Batch batch = collate({&row, &cut}, {3, 4}, kEnd, 1);
-  const auto source = batch.fields.at(data::kSourceField).values[0];
-  const auto documents = batch.fields.at(data::kSourceDocumentsField).values;
+  const auto source = batch.at(data::kSource)[0];
+  const auto documents = batch.at(data::kSourceDocuments);
   EXPECT_TRUE(at::equal(source, at::tensor({97, 98, 256, 256, 256}, at::kLong)));
   EXPECT_TRUE(at::equal(documents[0], at::tensor({0, 0, -1, -1, -1}, at::kLong)));
   EXPECT_TRUE(documents[1].eq(0).all().item<bool>());
-  EXPECT_TRUE(at::equal(batch.inputs[0], at::tensor({9, 'c' + 0, 'd' + 0, 256}, at::kLong)));
-  EXPECT_TRUE(at::equal(batch.labels[0], at::tensor({'c' + 0, 'd' + 0, 256, -100}, at::kLong)));
+  EXPECT_TRUE(
+      at::equal(batch.at(data::kTokens)[0], at::tensor({9, 'c' + 0, 'd' + 0, 256}, at::kLong)));
+  EXPECT_TRUE(
+      at::equal(batch.at(data::kLabels)[0], at::tensor({'c' + 0, 'd' + 0, 256, -100}, at::kLong)));
 
   EXPECT_THAT(reading.refusal(R"({"text": "xy"})", SampleKind::language_modeling, options),
               HasSubstr("has no prompt"));
@@ -319,13 +322,13 @@ TEST(Collate, FillsShorterRows) {
   const Row longer{.tokens = {1, 2, 3, 4}, .learned = {0, 0, 1, 1}, .prompt_tokens = 2};
   const Row shorter{.tokens = {5, 6}, .learned = {0, 1}, .prompt_tokens = 1};
   const data::Batch batch = collate({&longer, &shorter}, {7, 8}, /*padding=*/9, /*min_length=*/1);
-  EXPECT_THAT(values_of(batch.inputs[0]), ElementsAre(1, 2, 3));
-  EXPECT_THAT(values_of(batch.labels[0]), ElementsAre(-100, 3, 4));
-  EXPECT_THAT(values_of(batch.inputs[1]), ElementsAre(5, 9, 9));
-  EXPECT_THAT(values_of(batch.labels[1]), ElementsAre(6, -100, -100));
-  EXPECT_EQ(batch.padding, 2);
-  EXPECT_EQ(collate({&shorter}, {0}, 9, /*min_length=*/4).inputs.size(1), 4);
-  EXPECT_EQ(collate({}, {}, 9, 1).inputs.size(0), 0);
+  EXPECT_THAT(values_of(batch.at(data::kTokens)[0]), ElementsAre(1, 2, 3));
+  EXPECT_THAT(values_of(batch.at(data::kLabels)[0]), ElementsAre(-100, 3, 4));
+  EXPECT_THAT(values_of(batch.at(data::kTokens)[1]), ElementsAre(5, 9, 9));
+  EXPECT_THAT(values_of(batch.at(data::kLabels)[1]), ElementsAre(6, -100, -100));
+  EXPECT_EQ(batch.units, 4);
+  EXPECT_EQ(collate({&shorter}, {0}, 9, /*min_length=*/4).at(data::kTokens).size(1), 4);
+  EXPECT_EQ(collate({}, {}, 9, 1).rows(), 0);
 }
 
 TEST(Collate, GivesWhatFillsAPackedRowADocumentOfItsOwn) {
@@ -335,11 +338,11 @@ TEST(Collate, GivesWhatFillsAPackedRowADocumentOfItsOwn) {
                    .positions = {0, 1, 0, 1}};
   const Row whole{.tokens = {1, 2, 3}, .learned = {1, 1, 1}};
   const data::Batch batch = collate({&packed, &whole}, {0, 1}, 9, 5);
-  EXPECT_THAT(values_of(batch.documents[0]), ElementsAre(0, 0, 1, 2, 2));
-  EXPECT_THAT(values_of(batch.positions[0]), ElementsAre(0, 1, 0, 0, 0));
-  EXPECT_THAT(values_of(batch.labels[0]), ElementsAre(2, -100, 4, -100, -100));
-  EXPECT_THAT(values_of(batch.documents[1]), ElementsAre(0, 0, 1, 1, 1));
-  EXPECT_THAT(values_of(batch.positions[1]), ElementsAre(0, 1, 0, 0, 0));
+  EXPECT_THAT(values_of(batch.at(data::kDocuments)[0]), ElementsAre(0, 0, 1, 2, 2));
+  EXPECT_THAT(values_of(batch.at(data::kPositions)[0]), ElementsAre(0, 1, 0, 0, 0));
+  EXPECT_THAT(values_of(batch.at(data::kLabels)[0]), ElementsAre(2, -100, 4, -100, -100));
+  EXPECT_THAT(values_of(batch.at(data::kDocuments)[1]), ElementsAre(0, 0, 1, 1, 1));
+  EXPECT_THAT(values_of(batch.at(data::kPositions)[1]), ElementsAre(0, 1, 0, 0, 0));
 }
 
 }  // namespace

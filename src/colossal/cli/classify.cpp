@@ -1,30 +1,29 @@
-#include <ATen/ops/tensor.h>
-
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "colossal/base/error.h"
 #include "colossal/base/progress.h"
-#include "colossal/base/units.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/inference_arguments.h"
 #include "colossal/cli/key_flags.h"
 #include "colossal/cli/model_source.h"
 #include "colossal/cli/model_text.h"
+#include "colossal/cli/predictions.h"
+#include "colossal/data/images/image_reader.h"
 #include "colossal/data/json_line.h"
 #include "colossal/data/source_files.h"
-#include "colossal/io/file.h"
 #include "colossal/job/parallel_config.h"
 #include "colossal/report/batch_output.h"
-#include "colossal/server/batch_line.h"
 #include "colossal/text/chat_template.h"
 #include "colossal/text/model_folder.h"
-#include "colossal/tune/methods/losses.h"
-#include "colossal/tune/rollout/text_scores.h"
+#include "colossal/tune/rollout/row_scores.h"
+#include "colossal/tune/samples/images.h"
 
 namespace colossal::cli {
 namespace {
@@ -33,12 +32,12 @@ using Clock = std::chrono::steady_clock;
 using nlohmann::json;
 using nlohmann::ordered_json;
 using tune::Labels;
-using tune::Problem;
 
 struct ClassifyArguments {
   std::string model;
   std::string adapter;
   std::string text, pair;          // --text, --pair
+  std::vector<std::string> image;  // files
   std::vector<std::string> input;  // patterns of jsonl files
   std::string output;              // file; empty: stdout
   std::string tokenizer;           // empty: the model's
@@ -61,7 +60,8 @@ void describe(ConfigSchema& schema, ClassifyConfig& config) {
 }
 
 std::string classify_help() {
-  return "Prints, for each text, the label that the model gives it and the probability of each "
+  return "Prints, for each text or image, the label that the model gives it and the probability of "
+         "each "
          "label; with\nregression, the numbers. --input reads lines like {\"text\": \"...\"}, with "
          "an optional second text in\n\"text_pair\" and an optional \"label\". Each output line "
          "repeats its input line with \"prediction\" and\n\"probabilities\". If the lines have "
@@ -105,103 +105,56 @@ Texts read_texts(const ClassifyArguments& arguments, const text::Tokenizer& toke
   return texts;
 }
 
-// Returns "prediction" and "probabilities" of a text. scores: [labels].
-ordered_json prediction_of(const at::Tensor& scores, const Labels& labels) {
-  const double* const values = scores.const_data_ptr<double>();
-  const std::vector<double> shares =
-      models::probabilities_of({values, values + scores.numel()}, labels.problem);
-  if (labels.problem == Problem::regression) {
-    return {{"prediction", shares.size() == 1 ? ordered_json(shares[0]) : ordered_json(shares)}};
-  }
-  ordered_json probabilities = ordered_json::object();
-  for (size_t i = 0; i < shares.size(); ++i) probabilities[labels.names[i]] = shares[i];
-  const ordered_json prediction = labels.problem == Problem::single_label
-                                      ? ordered_json(models::class_of(shares, labels))
-                                      : ordered_json(models::likely_labels(shares, labels));
-  return {{"prediction", prediction}, {"probabilities", probabilities}};
-}
-
-// How right the model is about the lines that have labels.
-struct Agreement {
-  int64_t lines = 0;
-  double loss = 0, accuracy = 0;
-};
-
-Agreement compare(const at::Tensor& scores, const Texts& texts, const Labels& labels,
-                  const std::string& field) {
-  Agreement sum;
+// Returns what the scores of each line should be; nullopt: the line has no label.
+std::vector<std::optional<std::vector<double>>> targets_of(const Texts& texts, const Labels& labels,
+                                                           const std::string& field) {
+  std::vector<std::optional<std::vector<double>>> targets(texts.lines.size());
   for (size_t i = 0; i < texts.lines.size(); ++i) {
     const auto label = texts.lines[i].find(field);
     if (label == texts.lines[i].end() || label->is_null()) continue;
     try {
-      const std::vector<double> targets = tune::targets_of(json::parse(label->dump()), labels);
-      const at::Tensor wanted = at::tensor(targets, at::kDouble).unsqueeze(0);
-      const at::Tensor given = scores[static_cast<int64_t>(i)].unsqueeze(0);
-      sum.loss += tune::label_loss(labels.problem, given, wanted).item<double>();
-      sum.accuracy += tune::label_accuracy(labels.problem, given, wanted).item<double>();
-      ++sum.lines;
+      targets[i] = tune::targets_of(json::parse(label->dump()), labels);
     } catch (const data::InvalidLine& error) {
       throw ConfigError(fmt::format("--input: text {}: {}", i + 1, error.what()));
     }
   }
-  if (sum.lines > 0) {
-    sum.loss /= static_cast<double>(sum.lines);
-    sum.accuracy /= static_cast<double>(sum.lines);
-  }
-  return sum;
+  return targets;
 }
 
-void print_one(const ordered_json& found) {
-  if (!found.contains("probabilities")) {
-    fmt::print("{}\n", found["prediction"].dump());
-    return;
+// The images to classify.
+struct Images {
+  std::shared_ptr<const data::ImageSource> source;
+  std::vector<ordered_json> lines;
+  std::vector<std::optional<std::vector<double>>> targets;
+};
+
+Images open_images(const ClassifyArguments& arguments, const Labels& labels) {
+  const bool single = !arguments.image.empty();
+  Images images;
+  images.source =
+      data::open_image_source(single ? arguments.image : arguments.input,
+                              {.setting = single ? "--image" : "--input", .classes = labels.names});
+  for (int64_t i = 0; i < images.source->size(); ++i) {
+    ordered_json line{{"image", images.source->name(i)}};
+    const std::optional<int64_t> label = images.source->label(i);
+    if (label) line["label"] = labels.names[static_cast<size_t>(*label)];
+    images.lines.push_back(std::move(line));
+    images.targets.emplace_back();
+    if (label) images.targets.back() = std::vector{static_cast<double>(*label)};
   }
-  const ordered_json& prediction = found["prediction"];
-  fmt::print("{}\n", prediction.is_string() ? prediction.get<std::string>() : prediction.dump());
-  for (const auto& [name, probability] : found["probabilities"].items()) {
-    fmt::print("  {:.4f}  {}\n", probability.get<double>(), name);
-  }
+  return images;
 }
 
-void report(const ClassifyArguments& arguments, const at::Tensor& scores, const Texts& texts,
-            const Labels& labels, double seconds) {
-  std::string lines;
-  for (size_t i = 0; i < texts.lines.size(); ++i) {
-    lines += server::repeat_line(texts.lines[i],
-                                 prediction_of(scores[static_cast<int64_t>(i)], labels)) +
-             "\n";
-  }
-  const bool summary_is_json = arguments.json && !arguments.output.empty();
-  if (!arguments.output.empty()) {
-    io::write_file_atomically(arguments.output, lines);
-  } else if (!arguments.text.empty() && !arguments.json) {
-    print_one(prediction_of(scores[0], labels));
-  } else {
-    fmt::print("{}", lines);
-  }
-  const Agreement agreement = compare(scores, texts, labels, arguments.label_field);
-  const char* const measure = labels.problem == Problem::regression ? "absolute_error" : "accuracy";
-  if (summary_is_json) {
-    ordered_json summary{{"texts", texts.rows.size()}, {"seconds", seconds}};
-    if (agreement.lines > 0) {
-      summary["loss"] = agreement.loss;
-      summary[measure] = agreement.accuracy;
-    }
-    fmt::print("{}\n", summary.dump());
-  } else if (agreement.lines > 0) {
-    fmt::print(stderr, "{} texts with labels: loss {:.6f}, {} {:.6f}\n",
-               format_count(agreement.lines), agreement.loss, measure, agreement.accuracy);
-  }
-}
-
-void check(const ClassifyArguments& arguments) {
-  if (arguments.text.empty() == arguments.input.empty()) {
-    throw ConfigError("give either --text or --input");
+// reads_images: whether the model does; --input then names images.
+void check(const ClassifyArguments& arguments, bool reads_images) {
+  const int given = !arguments.text.empty() + !arguments.image.empty() + !arguments.input.empty();
+  if (given != 1) {
+    throw ConfigError("give one of --text, --image and --input");
   }
   if (!arguments.pair.empty() && arguments.text.empty()) {
     throw ConfigError("--pair is the second text of a pair; give the first with --text");
   }
-  if (!arguments.output.empty() && !arguments.input.empty()) {
+  if (!arguments.output.empty() && !arguments.input.empty() && !reads_images) {
     std::vector<std::string> inputs;
     for (const data::SourceFile& file : data::find_source_files(arguments.input, "--input")) {
       inputs.push_back(file.path);
@@ -213,45 +166,122 @@ void check(const ClassifyArguments& arguments) {
   }
 }
 
-void classify(ClassifyArguments& arguments, InferenceRanks& ranks) {
-  check(arguments);
-  const auto config = parse_flags<ClassifyConfig>(arguments.flags);
-  const WeightBits bits = resolve_weight_bits(arguments.quantize);
-  prepare(config, ranks);
-  const models::ModelSpecification specification =
-      resolve_trained_model(arguments.model, "classify texts", arguments.adapter);
-  if (specification.facts.scores == 0) {
-    throw ConfigError(fmt::format(
-        "{}: this model predicts tokens and gives texts no labels; train a model that does with "
-        "colossal tune classify",
-        arguments.model));
+// What classify() has opened.
+struct Opened {
+  const models::ModelSpecification& specification;
+  const ClassifyConfig& config;
+  WeightBits bits;
+};
+
+// Computes the scores of `count` inputs on all ranks. On the first, sets the scores and the seconds
+// of `predictions`. score: computes them.
+template <typename Score>
+void compute_scores(const Score& score, int64_t count, const std::string& unit,
+                    tune::RowScoring options, InferenceRanks& ranks, Predictions& predictions) {
+  if (!ranks.is_first()) {
+    score(options);
+    return;
+  }
+  const Clock::time_point start = Clock::now();
+  ProgressLine progress("classifying", 0, count, unit);
+  options.progress = [&](int64_t done) { progress.update(done, [](double) { return ""; }); };
+  predictions.scores = score(options);
+  progress.finish();
+  predictions.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void classify_images(const ClassifyArguments& arguments, const Opened& opened,
+                     InferenceRanks& ranks) {
+  const models::ModelSpecification& specification = opened.specification;
+  if (!arguments.text.empty()) {
+    throw ConfigError(
+        fmt::format("--text: {} reads images; give some with --image or --input", arguments.model));
+  }
+  const Strategy strategy = resolve_evaluation_ranks(opened.config.parallel, specification.facts,
+                                                     specification.facts.positions, ranks.size());
+  const Labels labels = models::labels_of(specification);
+  Images images = open_images(arguments, labels);
+  data::ImageReader reader(images.source,
+                           tune::processor_of(arguments.model, *specification.transformer.patches),
+                           {.num_threads = static_cast<int>(std::thread::hardware_concurrency())});
+  const auto model =
+      open_model_over_ranks(specification, opened.config, strategy, ranks, opened.bits);
+  const auto make_batch = [&](std::span<const int64_t> rows) {
+    std::vector<data::ImageRequest> requests;
+    for (const int64_t row : rows) requests.push_back({.index = row});
+    return tune::image_batch(reader.read(requests), {rows.begin(), rows.end()});
+  };
+  Predictions predictions{
+      .lines = std::move(images.lines), .targets = std::move(images.targets), .labels = labels};
+  compute_scores(
+      [&](const tune::RowScoring& options) {
+        return tune::scores_of_rows(**model, specification.transformer, images.source->size(),
+                                    make_batch, options);
+      },
+      images.source->size(), "images",
+      {.batch = arguments.batch, .device = model->device(), .ranks = model->ranks()}, ranks,
+      predictions);
+  if (!ranks.is_first()) return;
+  write_predictions(predictions, {.unit = "images",
+                                  .file = arguments.output,
+                                  .for_people = images.source->size() == 1 && !arguments.json,
+                                  .json = arguments.json});
+}
+
+void classify_texts(const ClassifyArguments& arguments, const Opened& opened,
+                    InferenceRanks& ranks) {
+  const models::ModelSpecification& specification = opened.specification;
+  if (!arguments.image.empty()) {
+    throw ConfigError(
+        fmt::format("--image: {} reads texts; give some with --text or --input", arguments.model));
   }
   const int64_t sequence_length =
       resolve_sequence_length(arguments.sequence_length, kMostDefaultTokens, specification.facts);
-  const Strategy strategy =
-      resolve_evaluation_ranks(config.parallel, specification.facts, sequence_length, ranks.size());
+  const Strategy strategy = resolve_evaluation_ranks(opened.config.parallel, specification.facts,
+                                                     sequence_length, ranks.size());
   const auto tokenizer = text::make_tokenizer(
       arguments.tokenizer.empty()
           ? text::ModelFolder(arguments.model, arguments.adapter).tokenizer_folder().string()
           : arguments.tokenizer);
-  const Texts texts = read_texts(arguments, *tokenizer, sequence_length);
-  const auto model = open_model_over_ranks(specification, config, strategy, ranks, bits);
-  const tune::TextScoring options{.batch = arguments.batch,
-                                  .padding = tokenizer->end_of_text(),
-                                  .device = model->device(),
-                                  .ranks = model->ranks()};
-  if (!ranks.is_first()) {
-    tune::scores_of_texts(**model, specification.transformer, texts.rows, options);
-    return;
+  Texts texts = read_texts(arguments, *tokenizer, sequence_length);
+  const auto model =
+      open_model_over_ranks(specification, opened.config, strategy, ranks, opened.bits);
+  const Labels labels = models::labels_of(specification);
+  Predictions predictions{.targets = targets_of(texts, labels, arguments.label_field),
+                          .labels = labels};
+  predictions.lines = std::move(texts.lines);
+  compute_scores(
+      [&](const tune::RowScoring& options) {
+        return tune::scores_of_texts(**model, specification.transformer, texts.rows,
+                                     tokenizer->end_of_text(), options);
+      },
+      std::ssize(texts.rows), "texts",
+      {.batch = arguments.batch, .device = model->device(), .ranks = model->ranks()}, ranks,
+      predictions);
+  if (!ranks.is_first()) return;
+  write_predictions(predictions, {.unit = "texts",
+                                  .file = arguments.output,
+                                  .for_people = !arguments.text.empty() && !arguments.json,
+                                  .json = arguments.json});
+}
+
+void classify(ClassifyArguments& arguments, InferenceRanks& ranks) {
+  const auto config = parse_flags<ClassifyConfig>(arguments.flags);
+  const WeightBits bits = resolve_weight_bits(arguments.quantize);
+  prepare(config, ranks);
+  const models::ModelSpecification specification =
+      resolve_trained_model(arguments.model, "classify", arguments.adapter);
+  const bool reads_images = specification.transformer.patches.has_value();
+  check(arguments, reads_images);
+  if (specification.facts.scores == 0) {
+    throw ConfigError(fmt::format(
+        "{}: this model {} and gives no labels; train a model that does with "
+        "colossal tune classify",
+        arguments.model, reads_images ? "returns features of images" : "predicts tokens"));
   }
-  const Clock::time_point start = Clock::now();
-  ProgressLine progress("classifying", 0, std::ssize(texts.rows), "texts");
-  const at::Tensor scores = tune::scores_of_texts(
-      **model, specification.transformer, texts.rows, options,
-      [&](int64_t done) { progress.update(done, [](double) { return ""; }); });
-  progress.finish();
-  report(arguments, scores, texts, models::labels_of(specification),
-         std::chrono::duration<double>(Clock::now() - start).count());
+  const Opened opened{specification, config, bits};
+  return reads_images ? classify_images(arguments, opened, ranks)
+                      : classify_texts(arguments, opened, ranks);
 }
 
 }  // namespace
@@ -259,17 +289,22 @@ void classify(ClassifyArguments& arguments, InferenceRanks& ranks) {
 void add_classify(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<ClassifyArguments>();
   CLI::App* command = app.add_subcommand(
-      "classify", "Give texts labels with a model that colossal tune classify has trained");
+      "classify",
+      "Give texts or images labels with a model that colossal tune classify has trained");
   find_model_of(*command
                      ->add_option("model", arguments->model,
                                   "A Hugging Face folder, for example a checkpoint; the name of a "
                                   "model that was downloaded from the Hub, such as Qwen/Qwen3-8B")
                      ->required());
   command->add_option("--text", arguments->text, "The text to classify");
+  command->add_option("--image", arguments->image, "The image to classify: PNG, JPEG or WebP")
+      ->type_name("FILE");
   command->add_option("--pair", arguments->pair, "With --text: the second text of a pair");
   command
-      ->add_option("--input", arguments->input,
-                   "Classify the lines of these jsonl files: paths or glob patterns")
+      ->add_option(
+          "--input", arguments->input,
+          "Classify the lines of these jsonl files, or the images of a folder, of jsonl files or "
+          "of tar files: paths or glob patterns")
       ->type_name("FILE");
   command->add_option("--output", arguments->output, "Write the lines to this file [stdout]")
       ->type_name("FILE");

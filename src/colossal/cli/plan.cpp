@@ -27,6 +27,7 @@ struct PlanArguments {
 
 // Checks the vocabulary as `train` does, if the tokenizer is on this machine.
 void check_tokenizer(const Job& job) {
+  if (job.tokenizer.empty()) return;  // of a model that reads images
   if (job.tokenizer != "bytes" && !std::filesystem::exists(job.tokenizer)) return;
   check_vocabulary(job, *text::make_tokenizer(job.tokenizer));
 }

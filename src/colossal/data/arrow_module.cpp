@@ -200,17 +200,22 @@ void append_rows(const arrow::RecordBatch& rows, const std::string& column, std:
   }
 }
 
+// Opens a file to be read in pieces, on the calling thread alone.
+std::unique_ptr<parquet::arrow::FileReader> open_parquet(const char* path) {
+  parquet::ArrowReaderProperties properties;
+  properties.set_batch_size(kRowsAtOnce);
+  properties.set_pre_buffer(false);  // would hold whole files in memory
+  properties.set_use_threads(false);
+  parquet::arrow::FileReaderBuilder builder;
+  check(builder.OpenFile(path));
+  builder.properties(properties);
+  return check(builder.Build());
+}
+
 class ParquetTable : public TableReader {
  public:
-  ParquetTable(const char* path, std::string column) : column_(std::move(column)) {
-    parquet::ArrowReaderProperties properties;
-    properties.set_batch_size(kRowsAtOnce);
-    properties.set_pre_buffer(false);  // would hold whole files in memory
-    properties.set_use_threads(false);
-    parquet::arrow::FileReaderBuilder builder;
-    check(builder.OpenFile(path));
-    builder.properties(properties);
-    file_ = check(builder.Build());
+  ParquetTable(const char* path, std::string column)
+      : column_(std::move(column)), file_(open_parquet(path)) {
     const auto metadata = file_->parquet_reader()->metadata();
     num_rows_ = metadata->num_rows();
     bytes_ = check(check(arrow::io::ReadableFile::Open(path))->GetSize());
@@ -291,7 +296,100 @@ class ArrowTable : public TableReader {
   int next_ = 0;  // of the batches of file_
 };
 
+class ParquetImages : public ImageTable {
+ public:
+  ParquetImages(std::unique_ptr<parquet::arrow::FileReader> file, int bytes_leaf)
+      : file_(std::move(file)), bytes_leaf_(bytes_leaf) {
+    std::vector<int> groups, leaves;
+    const auto metadata = file_->parquet_reader()->metadata();
+    for (int i = 0; i < metadata->num_row_groups(); ++i) groups.push_back(i);
+    for (int i = 0; i < metadata->schema()->num_columns(); ++i) {
+      if (i != bytes_leaf_) leaves.push_back(i);
+    }
+    batches_ = check(file_->GetRecordBatchReader(groups, leaves));
+  }
+
+  bool read(std::string& lines) override {
+    std::shared_ptr<arrow::RecordBatch> rows;
+    check(batches_->ReadNext(&rows));
+    if (!rows) return false;
+    append_rows(*rows, "", lines);
+    return true;
+  }
+
+  std::vector<RowGroup> row_groups() const override {
+    std::vector<RowGroup> groups;
+    const auto metadata = file_->parquet_reader()->metadata();
+    for (int i = 0; i < metadata->num_row_groups(); ++i) {
+      const auto group = metadata->RowGroup(i);
+      groups.push_back(
+          {group->num_rows(), group->ColumnChunk(bytes_leaf_)->total_uncompressed_size()});
+    }
+    return groups;
+  }
+
+  std::vector<std::string> read_images(int row_group) override {
+    const auto table = check(file_->ReadRowGroup(row_group, {bytes_leaf_}));
+    std::vector<std::string> images;
+    for (const auto& chunk : table->column(0)->chunks()) {
+      const auto& structs = static_cast<const arrow::StructArray&>(*chunk);
+      const auto bytes = structs.field(0);
+      for (int64_t i = 0; i < structs.length(); ++i) {
+        images.emplace_back(structs.IsNull(i) ? std::string_view() : bytes_at(*bytes, i));
+      }
+    }
+    return images;
+  }
+
+  // Returns the column in the file with the bytes of images; -1 if there is none.
+  static int find_bytes(const parquet::SchemaDescriptor& schema) {
+    int found = -1;
+    for (int i = 0; i < schema.num_columns(); ++i) {
+      const parquet::ColumnDescriptor* const column = schema.Column(i);
+      const std::string root = schema.GetColumnRoot(i)->name();
+      const bool is_bytes = column->physical_type() == parquet::Type::BYTE_ARRAY &&
+                            column->path()->ToDotString() == root + ".bytes";
+      if (!is_bytes) continue;
+      if (found >= 0) {
+        throw std::runtime_error("two of its columns have images, \"" +
+                                 schema.GetColumnRoot(found)->name() + "\" and \"" + root +
+                                 "\", and a sample has one: remove one of them");
+      }
+      found = i;
+    }
+    return found;
+  }
+
+ private:
+  static std::string_view bytes_at(const arrow::Array& array, int64_t i) {
+    if (array.IsNull(i)) return {};
+    switch (array.type_id()) {
+      case arrow::Type::BINARY:
+      case arrow::Type::STRING:
+        return static_cast<const arrow::BinaryArray&>(array).GetView(i);
+      case arrow::Type::LARGE_BINARY:
+      case arrow::Type::LARGE_STRING:
+        return static_cast<const arrow::LargeBinaryArray&>(array).GetView(i);
+      default:
+        throw std::runtime_error("its images have the type " + array.type()->ToString() +
+                                 ", and binary is needed");
+    }
+  }
+
+  std::unique_ptr<parquet::arrow::FileReader> file_;
+  std::unique_ptr<arrow::RecordBatchReader> batches_;
+  int bytes_leaf_;
+};
+
 }  // namespace
+
+extern "C" __attribute__((visibility("default"))) ImageTable* colossal_open_image_table(
+    const char* path) {
+  arrow::util::InitializeUTF8();
+  auto file = open_parquet(path);
+  const int bytes = ParquetImages::find_bytes(*file->parquet_reader()->metadata()->schema());
+  return bytes < 0 ? nullptr : new ParquetImages(std::move(file), bytes);
+}
 
 extern "C" __attribute__((visibility("default"))) TableReader* colossal_open_table(
     const char* path, bool is_parquet, const char* column) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace colossal::data {
 
@@ -24,5 +25,27 @@ class TableReader {
 // column to read, if the table has it; empty: all.
 using OpenTable = TableReader*(const char* path, bool is_parquet, const char* column);
 inline constexpr const char* kOpenTable = "colossal_open_table";  // name of this function
+
+// The images of a Parquet file, as data sets of the Hugging Face Hub have them: a column of
+// structures with the image file in "bytes". Not thread-safe; errors as of TableReader.
+class ImageTable {
+ public:
+  virtual ~ImageTable() = default;
+  // As TableReader::read(), without the bytes of images.
+  virtual bool read(std::string& lines) = 0;
+
+  // A part of the file, of which only the whole can be read.
+  struct RowGroup {
+    int64_t rows = 0;
+    int64_t image_bytes = 0;  // decompressed
+  };
+  virtual std::vector<RowGroup> row_groups() const = 0;
+  // Returns the image files of a row group, one for each row; empty where there is none.
+  virtual std::vector<std::string> read_images(int row_group) = 0;
+};
+
+// Opens a Parquet file. Returns nullptr if it has no column of images.
+using OpenImageTable = ImageTable*(const char* path);
+inline constexpr const char* kOpenImageTable = "colossal_open_image_table";
 
 }  // namespace colossal::data

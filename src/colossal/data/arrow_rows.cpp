@@ -19,8 +19,10 @@ std::filesystem::path module_path() {
          "libcolossal_arrow.so";
 }
 
-// Loads the module; it stays loaded.
-OpenTable* load_module(const std::string& path) {
+// Loads the module, which stays loaded, and returns one of its functions. path: of the file that is
+// to be read, for messages.
+template <typename Function>
+Function* load_function(const char* name, const std::string& path) {
   const std::filesystem::path module = module_path();
   void* const handle = ::dlopen(module.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
@@ -31,13 +33,13 @@ OpenTable* load_module(const std::string& path) {
         "jsonl ({})",
         path, reason));
   }
-  return reinterpret_cast<OpenTable*>(::dlsym(handle, kOpenTable));
+  return reinterpret_cast<Function*>(::dlsym(handle, name));
 }
 
 class ArrowRows : public ConvertedStream {
  public:
   ArrowRows(const SourceFile& file, const RowOptions& options) : path_(file.path) {
-    static OpenTable* const open_table = load_module(path_);
+    static OpenTable* const open_table = load_function<OpenTable>(kOpenTable, path_);
     checked([&] {
       table_.reset(
           open_table(path_.c_str(), file.format == FileFormat::parquet, options.column.c_str()));
@@ -65,16 +67,31 @@ class ArrowRows : public ConvertedStream {
   std::unique_ptr<TableReader> table_;
 };
 
-}  // namespace
-
-std::unique_ptr<ByteStream> arrow_as_lines(const SourceFile& file, const RowOptions& options) {
+void refuse_compressed(const SourceFile& file) {
   if (file.compression != Compression::none) {
     throw ConfigError(
         fmt::format("'{}' is compressed as a whole; Parquet and Arrow files are compressed "
                     "within: decompress it first",
                     file.path));
   }
+}
+
+}  // namespace
+
+std::unique_ptr<ByteStream> arrow_as_lines(const SourceFile& file, const RowOptions& options) {
+  refuse_compressed(file);
   return std::make_unique<ArrowRows>(file, options);
+}
+
+std::unique_ptr<ImageTable> open_image_table(const SourceFile& file) {
+  refuse_compressed(file);
+  static OpenImageTable* const open_table =
+      load_function<OpenImageTable>(kOpenImageTable, file.path);
+  try {
+    return std::unique_ptr<ImageTable>(open_table(file.path.c_str()));
+  } catch (const std::runtime_error& error) {
+    throw IoError(fmt::format("cannot read '{}': {}", file.path, error.what()));
+  }
 }
 
 }  // namespace colossal::data

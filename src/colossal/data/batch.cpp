@@ -1,92 +1,55 @@
 #include "colossal/data/batch.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
+#include <fmt/ranges.h>
+
+#include <numeric>
+#include <ranges>
+#include <utility>
 
 #include "colossal/base/error.h"
-#include "colossal/base/units.h"
 
 namespace colossal::data {
-namespace {
 
-std::span<int64_t> row(const at::Tensor& tensor, int64_t index) {
-  const int64_t length = tensor.size(1);
-  return {tensor.data_ptr<int64_t>() + index * length, static_cast<size_t>(length)};
+at::Tensor& Batch::at(const std::string& field) {
+  const auto found = fields.find(field);
+  COLOSSAL_CHECK(found != fields.end(), "a batch without \"{}\"; it has {}", field,
+                 fmt::join(std::views::keys(fields), ", "));
+  return found->second.values;
 }
 
-void number_documents_of(std::span<const int64_t> inputs, int64_t end_of_document,
-                         std::span<int64_t> documents) {
-  int64_t number = 0;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    documents[i] = number;
-    if (inputs[i] == end_of_document) ++number;
+const at::Tensor& Batch::at(const std::string& field) const {
+  return const_cast<Batch&>(*this).at(field);
+}
+
+at::Tensor Batch::find(const std::string& field) const {
+  const auto found = fields.find(field);
+  return found == fields.end() ? at::Tensor() : found->second.values;
+}
+
+void Batch::set(const std::string& field, at::Tensor values, std::optional<int64_t> sequence_dim) {
+  fields[field] = {std::move(values), sequence_dim};
+}
+
+Batch local_batch(const Batch& batch, const nn::SequencePart& part) {
+  Batch local = batch;
+  for (auto& [name, field] : local.fields) {
+    field.values = field.sequence_dim ? part.of(field.values, *field.sequence_dim)
+                                      : field.values.to(part.device);
   }
+  return local;
 }
 
-[[noreturn]] void raise_too_small(const Corpus& corpus, int64_t sequence_length) {
-  const int64_t tokens = corpus.num_tokens();
-  const int64_t files = corpus.num_files();
-  throw ConfigError(fmt::format(
-      "{}: {} token{} in {} file{}, but a sample of data.sequence_length = {} takes {} tokens: "
-      "give "
-      "more text{}",
-      corpus.setting(), format_count(tokens), tokens == 1 ? "" : "s", format_count(files),
-      files == 1 ? "" : "s", sequence_length, sequence_length + 1,
-      tokens < 2 ? "" : fmt::format(", or a sequence length of at most {}", tokens - 1)));
-}
-
-}  // namespace
-
-void add_source(Batch& batch) {
-  for (const char* field : {kSourceField, kSourceDocumentsField}) {
-    batch.fields[field] = {at::empty_like(batch.inputs)};
+Batch BatchSpecification::make(int64_t rows, at::Device device) const {
+  Batch batch{.sample_ids = std::vector<int64_t>(rows), .units = rows * units_of_sample};
+  std::iota(batch.sample_ids.begin(), batch.sample_ids.end(), int64_t{0});
+  for (const FieldSpecification& field : fields) {
+    std::vector<int64_t> shape{rows};
+    shape.insert(shape.end(), field.shape.begin(), field.shape.end());
+    batch.set(field.name, at::empty(shape, at::TensorOptions(field.type).device(device)),
+              field.sequence_dim);
   }
-}
-
-at::Tensor number_documents(const at::Tensor& inputs, int64_t end_of_document) {
-  at::Tensor documents = at::empty_like(inputs);
-  for (int64_t r = 0; r < inputs.size(0); ++r) {
-    number_documents_of(row(inputs, r), end_of_document, row(documents, r));
-  }
-  return documents;
-}
-
-TokenDataset::TokenDataset(Corpus corpus, int64_t sequence_length,
-                           std::optional<int64_t> end_of_document)
-    : corpus_(std::move(corpus)),
-      sequence_length_(sequence_length),
-      end_of_document_(end_of_document) {
-  if (sequence_length < 1) {
-    throw ConfigError(fmt::format("data.sequence_length = {}: must be 1 or more", sequence_length));
-  }
-  if (corpus_.num_tokens() <= sequence_length) raise_too_small(corpus_, sequence_length);
-}
-
-Batch TokenDataset::read(std::span<const int64_t> samples,
-                         std::span<const int64_t> sample_ids) const {
-  COLOSSAL_CHECK(samples.size() == sample_ids.size(), "{} samples, {} ids", samples.size(),
-                 sample_ids.size());
-  Batch batch = make_batch(sample_ids);
-  for (int64_t r = 0; r < std::ssize(samples); ++r) read_row(samples[r], r, batch);
   return batch;
-}
-
-Batch TokenDataset::make_batch(std::span<const int64_t> sample_ids) const {
-  const auto make = [&] {
-    return at::empty({std::ssize(sample_ids), sequence_length_}, at::kLong);
-  };
-  Batch batch{make(), make(), {sample_ids.begin(), sample_ids.end()}};
-  if (end_of_document_) batch.documents = make();
-  return batch;
-}
-
-void TokenDataset::read_row(int64_t sample, int64_t r, Batch& batch) const {
-  const int64_t begin = sample * sequence_length_;
-  corpus_.read(begin, row(batch.inputs, r));
-  corpus_.read(begin + 1, row(batch.labels, r));
-  if (end_of_document_) {
-    number_documents_of(row(batch.inputs, r), *end_of_document_, row(batch.documents, r));
-  }
 }
 
 }  // namespace colossal::data

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "colossal/base/error.h"
+#include "colossal/data/token_dataset.h"
 
 namespace colossal::data {
 

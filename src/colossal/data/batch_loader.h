@@ -9,6 +9,7 @@
 #include "colossal/data/batch.h"
 #include "colossal/data/mixture.h"
 #include "colossal/data/sampler.h"
+#include "colossal/data/token_dataset.h"
 
 namespace colossal::data {
 

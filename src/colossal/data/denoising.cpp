@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "colossal/base/random.h"
+#include "colossal/data/text_batch.h"
 
 namespace colossal::data {
 namespace {
@@ -141,7 +142,7 @@ std::vector<int32_t> sentinels_of(const text::Tokenizer& tokenizer) {
 
 void make_noise(Batch& batch, const DenoisingOptions& options) {
   const Noise noise(options);
-  const at::Tensor texts = batch.inputs.contiguous();
+  const at::Tensor texts = batch.at(kTokens).contiguous();
   const int64_t rows = texts.size(0), size = texts.size(1);
   const bool infills = options.sentinels.empty();
   std::vector<Tokens> sources, inputs, labels, documents;
@@ -159,12 +160,12 @@ void make_noise(Batch& batch, const DenoisingOptions& options) {
     labels.push_back(std::move(pair.target));
   }
   if (infills) longest_source = longest_target = size;
-  batch.padding = rows * longest_target;
-  for (const Tokens& row : labels) batch.padding -= std::ssize(row);
-  batch.inputs = padded(inputs, longest_target, options.end_of_text);
-  batch.labels = padded(labels, longest_target, kNoLabel);
-  batch.fields[kSourceField] = {padded(sources, longest_source, options.end_of_text)};
-  batch.fields[kSourceDocumentsField] = {padded(documents, longest_source, kPadding)};
+  batch.units = 0;
+  for (const Tokens& row : labels) batch.units += std::ssize(row);
+  batch.set(kTokens, padded(inputs, longest_target, options.end_of_text), 1);
+  batch.set(kLabels, padded(labels, longest_target, kNoLabel), 1);
+  batch.set(kSource, padded(sources, longest_source, options.end_of_text), 1);
+  batch.set(kSourceDocuments, padded(documents, longest_source, kPadding));
 }
 
 }  // namespace colossal::data

@@ -35,7 +35,7 @@ inline constexpr double kMeanSpan = 3;
 std::vector<int32_t> sentinels_of(const text::Tokenizer& tokenizer);
 
 // Turns a batch of texts into sources and targets. Sets `inputs` and `labels` to those of the
-// decoder, and the fields kSourceField and kSourceDocumentsField. In infilling, sources are padded
+// decoder, and the fields kSource and kSourceDocuments. In infilling, sources are padded
 // to the length of the texts, and labels are the texts. In corruption, sources and targets are
 // padded to the longest of the batch. No span has a token in masks.never. The spans depend only on
 // the seed and the row's Batch::sample_ids, so they are the same at every layout, and new in each

@@ -4,6 +4,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/base/random.h"
+#include "colossal/data/text_batch.h"
 
 namespace colossal::data {
 namespace {
@@ -42,8 +43,8 @@ std::vector<int32_t> tokens_never_masked(const text::Tokenizer& tokenizer) {
 void mask_tokens(Batch& batch, const MaskOptions& options) {
   const RandomKey choice = random_key(options.seed, 0, "masked tokens");
   const RandomKey replacement = random_key(options.seed, 0, "replaced tokens");
-  auto inputs = batch.inputs.accessor<int64_t, 2>();
-  auto labels = batch.labels.accessor<int64_t, 2>();
+  auto inputs = batch.at(kTokens).accessor<int64_t, 2>();
+  auto labels = batch.at(kLabels).accessor<int64_t, 2>();
   for (int64_t row = 0; row < inputs.size(0); ++row) {
     const auto sample = static_cast<uint64_t>(batch.sample_ids[row]);
     for (int64_t i = 0; i < inputs.size(1); ++i) {

@@ -10,6 +10,7 @@
 #include "colossal/data/batch.h"
 #include "colossal/data/interleaving.h"
 #include "colossal/data/sampler.h"
+#include "colossal/data/token_dataset.h"
 
 namespace colossal::data {
 

@@ -97,9 +97,9 @@ class ForeignParameters {
 
 }  // namespace
 
-std::unique_ptr<Engine> Booster::boost(const nn::ParameterList& parameters, LossFunction loss,
+std::unique_ptr<Engine> Booster::boost(const nn::ParameterList& parameters, StagedModel model,
                                        EngineConfig config) const {
-  auto engine = std::make_unique<Engine>(parameters, std::move(loss), context_, config);
+  auto engine = std::make_unique<Engine>(parameters, std::move(model), context_, config);
   engine->chunks().initialise(config.seed);
   return engine;
 }

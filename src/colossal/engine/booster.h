@@ -22,11 +22,10 @@ class Booster {
   explicit Booster(const ParallelContext& context) : context_(context) {}
 
   // Makes an engine for a model built from the layers of colossal::nn: `parameters` are those of
-  // the nn::Builder, and `loss` runs the model on a micro-batch and returns its loss (LossSum in
-  // staged_model.h). The layers must have been built for this context's layout. Initialises the
-  // weights from config.seed. Throws InternalError if the context has several pipeline stages;
-  // construct Engine from a StagedModel then.
-  std::unique_ptr<Engine> boost(const nn::ParameterList& parameters, LossFunction loss,
+  // the nn::Builder, and `model` is the result of stages_of() (staged_model.h) or pipelined()
+  // (state_shapes.h). The layers must have been built for this context's layout. Initialises the
+  // weights from config.seed.
+  std::unique_ptr<Engine> boost(const nn::ParameterList& parameters, StagedModel model,
                                 EngineConfig config) const;
 
   // Makes an engine for a user's own torch module. Supports data parallelism, ZeRO, precision,

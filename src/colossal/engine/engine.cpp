@@ -174,7 +174,7 @@ void Engine::forward_backward(const std::vector<data::Batch>& micro_batches) {
     chunks_.finish_reduction();
   });
   for (const data::Batch& batch : micro_batches) {
-    control_.input_count += static_cast<double>(batch.inputs.numel() - batch.padding);
+    control_.input_count += static_cast<double>(batch.units);
   }
   // A dry run may lack the rank with the last stage, which counts labels.
   if (context_.device().is_meta() && control_.token_count == 0) {
@@ -205,7 +205,7 @@ StepResult Engine::run_update(const UpdateRequest& request) {
   StepResult result;
   result.step = ++steps_done_;
   result.stop_requested = all.stop_requested > 0;
-  result.tokens = std::llround(all.input_count);
+  result.units = std::llround(all.input_count);
   result.learning_rate = schedule_.learning_rate(result.step);
   result.metrics = means_of_metrics(all);
   if (all.token_count == 0) {

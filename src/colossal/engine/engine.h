@@ -31,7 +31,7 @@ struct StepResult {
   // itself does not contain the router losses.
   double grad_norm = 0;
   double learning_rate = 0;  // learning rate of this update
-  int64_t tokens = 0;        // input tokens of the global batch, without padding
+  int64_t units = 0;         // data::Batch::units of the global batch: tokens or images
   // true: all labels were ignored, so no weight was updated; `loss` and `grad_norm` are 0.
   bool skipped = false;
   bool stop_requested = false;  // whether any rank received a request to stop
@@ -77,7 +77,7 @@ class Engine {
   // micro_batches: this replica's micro-batches of the global batch, in order; at least one, and
   // the same number in all replicas, each with at least one sequence. All ranks of a replica pass
   // the same whole micro-batches; the engine takes this rank's part of their sequences
-  // (local_batch(), batch_context.h). Micro-batches may differ in their number of sequences and in
+  // (data::local_batch()). Micro-batches may differ in their number of sequences and in
   // the length of their sequences. update() and step() throw NonFiniteError. All three functions
   // throw IoError if a memory tier fails, and CommError if a rank is lost. The messages of all
   // these errors begin with the step's number.

@@ -1,11 +1,14 @@
 #include "colossal/engine/order_recording.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/empty.h>
+
+#include <utility>
 
 #include "colossal/comm/world.h"
+#include "colossal/engine/dry_loss.h"
 #include "colossal/engine/engine.h"
 #include "colossal/engine/state_shapes.h"
+#include "colossal/job/batch_specification.h"
 #include "colossal/ops/fallback/meta_kernels.h"
 #include "colossal/parallel/builder.h"
 
@@ -28,13 +31,16 @@ memory::OrderOfStages record_order(const Job& job, int rank, HeadLoss loss) {
   const ParallelContext context(*world, job.strategy, at::kMeta);
   const auto build = parallel::make_builder(context, models::sharding(job.model));
   const auto model = models::build_model(job.model, *build);
-  if (!loss) loss = job.model.transformer.value_head ? all_heads : cross_entropy_of_all;
+  EngineConfig config = engine_config(job);
+  if (!loss && job.model.transformer.value_head) loss = all_heads;
+  if (!loss) {
+    DryLoss own = dry_loss(job, context);
+    loss = std::move(own.loss);
+    config.metrics = std::move(own.metrics);
+  }
   Engine engine(build->parameters(), pipelined(*model, model_source_of(job), context, loss),
-                context, engine_config(job));
-  const at::Tensor tokens = at::empty({job.micro_batch, job.sequence_length},
-                                      at::TensorOptions().dtype(at::kLong).device(at::kMeta));
-  data::Batch micro_batch{tokens, tokens, std::vector<int64_t>(job.micro_batch)};
-  if (job.model.facts.encoder_layers > 0) data::add_source(micro_batch);
+                context, config);
+  const data::Batch micro_batch = batch_specification(job).make(job.micro_batch, at::kMeta);
   // One micro-batch shows the order, but a pipeline schedule from a file requires the step's number
   // of micro-batches.
   engine.step(std::vector(job.strategy.pp > 1 ? job.num_micro_batches() : 1, micro_batch));

@@ -11,8 +11,9 @@ namespace colossal {
 
 // Runs a training step of rank `rank` on meta tensors, and returns the order of uses for each of
 // the rank's stages. Ranks with the same stages get the same result. loss: a loss that uses the
-// head's weights in the order of the task's loss (TrainingTask::loss_to_record()). Empty: the
-// cross-entropy, and after it the value head if the model has one. Not collective.
+// head's weights in the order of the task's loss (TrainingTask::loss_to_record()). Empty:
+// dry_loss() or, if the model has a value head, the cross-entropy and after it the value head. Not
+// collective.
 memory::OrderOfStages record_order(const Job& job, int rank, HeadLoss loss = {});
 
 // Returns engine_config(job). If the job's weights are sharded (ZeRO stage 3) or offloaded, also

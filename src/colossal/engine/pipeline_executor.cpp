@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "colossal/base/error.h"
-#include "colossal/engine/batch_context.h"
 #include "colossal/engine/clock_alignment.h"
 #include "colossal/job/pipeline_config.h"
 #include "colossal/memory/fetch_on_dispatch.h"
@@ -21,6 +20,7 @@
 #include "colossal/nn/router_records.h"
 #include "colossal/ops/deferred_gradients.h"
 #include "colossal/parallel/pipeline/forward_only.h"
+#include "colossal/parallel/sequence/positions.h"
 
 namespace colossal {
 
@@ -109,7 +109,7 @@ class PipelineExecutor::Run {
   const data::Batch& batch_of(const Action& action) const {
     return micro_batches_[action.micro_batch];
   }
-  bool has_sequences(const Action& action) const { return batch_of(action).inputs.size(0) > 0; }
+  bool has_sequences(const Action& action) const { return batch_of(action).rows() > 0; }
   // Returns whether the stage runs. Without sequences it still runs if experts are sharded: other
   // ranks send rows to this rank's experts.
   bool is_run(const Action& action) const {
@@ -251,14 +251,21 @@ class PipelineExecutor::Run {
 
   StageResult run_stage(const Action& action, const StageState& inputs) {
     const data::Batch& batch = batch_of(action);
-    nn::StepContext step = context_of(batch, context_, step_.steps_done, step_.seed, training_);
+    const nn::SequencePart part = parallel::sequence_part(context_);
+    nn::StepContext step;
+    step.batch = batch.rows();
+    step.sample_ids = batch.sample_ids;
+    step.seed = step_.seed;
+    step.step = step_.steps_done;
+    step.training = training_;
+    if (model_.context) step = model_.context(batch, step, part);
     if (training_) step.block_runner = &executor_.activations_;
     nn::RouterRecords records;
     step.router_records = &records;
     std::optional<memory::FetchOnDispatch> fetching;
     if (!executor_.options_.uses_handles && chunks_.weights_are_transient())
       fetching.emplace(chunks_);
-    StageResult result = model_.run(action.stage, inputs, local_batch(batch, context_), step);
+    StageResult result = model_.run(action.stage, inputs, data::local_batch(batch, part), step);
     if (training_) count(records);
     return result;
   }

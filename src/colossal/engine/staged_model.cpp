@@ -6,28 +6,28 @@
 #include <span>
 #include <utility>
 
+#include "colossal/data/text_batch.h"
 #include "colossal/ops/loss/linear_cross_entropy.h"
 
 namespace colossal {
 
 StagedModel one_stage(LossFunction loss) {
-  return {.run =
-              [loss = std::move(loss)](int, const StageState&, const data::Batch& batch,
-                                       const nn::StepContext& context) {
-                return StageResult{{}, loss(batch, context)};
-              },
-          .state_like = {}};
+  return {.run = [loss = std::move(loss)](int, const StageState&, const data::Batch& batch,
+                                          const nn::StepContext& context) {
+    return StageResult{{}, loss(batch, context)};
+  }};
 }
 
 LossSum cross_entropy(models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
                       const nn::StepContext& context) {
-  return {.sum = model.head_loss_sum(x, batch.labels, context),
-          .count = batch.labels.ne(ops::kIgnoredLabel).sum().item<int64_t>()};
+  return {.sum = model.head_loss_sum(x, batch.at(data::kLabels), context),
+          .count = batch.at(data::kLabels).ne(ops::kIgnoredLabel).sum().item<int64_t>()};
 }
 
 LossSum cross_entropy_of_all(models::LanguageModel& model, const at::Tensor& x,
                              const data::Batch& batch, const nn::StepContext& context) {
-  return {.sum = model.head_loss_sum(x, batch.labels, context), .count = batch.labels.numel()};
+  return {.sum = model.head_loss_sum(x, batch.at(data::kLabels), context),
+          .count = batch.at(data::kLabels).numel()};
 }
 
 namespace {
@@ -68,7 +68,7 @@ StagedModel stages_of(models::LanguageModel& model, const Strategy& strategy, He
     recorded.router_records->for_losses = router_loss != nullptr;
     const size_t num_streams = !context.source ? 1 : state.size() < kMostStreams ? 2 : kMostStreams;
     models::Streams streams =
-        stage == 0 ? model.embed(batch.inputs, context) : streams_of({state.begin(), num_streams});
+        stage == 0 ? model.inputs(batch, context) : streams_of({state.begin(), num_streams});
     streams =
         model.run_blocks(strategy.blocks_of_stage(stage, model.num_blocks()), streams, recorded);
     const at::Tensor& x = streams.x;
@@ -85,7 +85,7 @@ StagedModel stages_of(models::LanguageModel& model, const Strategy& strategy, He
       return {std::move(passed), {}};
     }
     // In an evaluation a rank may have no sequences, and run only for its experts.
-    if (batch.inputs.size(0) == 0) return {};
+    if (batch.rows() == 0) return {};
     LossSum sum = loss(model, x, batch, context);
     if (records.defined() && at::GradMode::is_enabled()) {
       const at::Tensor term =
@@ -95,7 +95,11 @@ StagedModel stages_of(models::LanguageModel& model, const Strategy& strategy, He
     }
     return {{}, std::move(sum)};
   };
-  return {.run = run, .state_like = {}};
+  return {.run = run,
+          .context = [&model](const data::Batch& batch, const nn::StepContext& base,
+                              const nn::SequencePart& part) {
+            return model.context_of(batch, base, part);
+          }};
 }
 
 }  // namespace colossal

@@ -15,6 +15,7 @@
 #include "colossal/engine/router_loss.h"
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/models/language_model.h"
+#include "colossal/nn/sequence_part.h"
 #include "colossal/nn/step_context.h"
 
 namespace colossal {
@@ -48,7 +49,7 @@ struct LossSum {
   at::Tensor router_term = {};
 };
 // A function that runs a whole model on a micro-batch and returns the loss. The batch is the result
-// of local_batch() (batch_context.h).
+// of local_batch() (data/batch.h).
 using LossFunction = std::function<LossSum(const data::Batch&, const nn::StepContext&)>;
 
 // What a stage passes on to the next stage: any number of tensors of any shapes. Gradients flow
@@ -66,10 +67,16 @@ struct StagedModel {
   std::function<StageResult(int stage, const StageState& state, const data::Batch& batch,
                             const nn::StepContext& context)>
       run;
+  // Returns the StepContext of a forward pass over a micro-batch, which all its stages get. batch:
+  // the whole micro-batch, before local_batch(). base: with the seed, the step, the sample ids and
+  // whether it is training. Null: it is `base`.
+  std::function<nn::StepContext(const data::Batch& batch, const nn::StepContext& base,
+                                const nn::SequencePart& part)>
+      context = nullptr;
   // Returns tensors with the dtypes and shapes of the StageState that `stage` returns, so that the
   // rank of the next stage knows what to receive. They should be on device meta. batch: the whole
   // micro-batch, before local_batch(). Required if there are several stages.
-  std::function<StageState(int stage, const data::Batch& batch)> state_like;
+  std::function<StageState(int stage, const data::Batch& batch)> state_like = nullptr;
 };
 
 // Makes a model of a single stage, which `loss` runs.
@@ -80,7 +87,8 @@ StagedModel one_stage(LossFunction loss);
 // result of local_batch().
 using HeadLoss = std::function<LossSum(models::LanguageModel& model, const at::Tensor& x,
                                        const data::Batch& batch, const nn::StepContext& context)>;
-// HeadLoss functions that return the cross-entropy of next-token prediction over batch.labels.
+// HeadLoss functions that return the cross-entropy of next-token prediction over the field
+// data::kLabels.
 // cross_entropy() leaves out ignored labels. cross_entropy_of_all() is for batches without ignored
 // labels, and saves the time to count them.
 LossSum cross_entropy(models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,

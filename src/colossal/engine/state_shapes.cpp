@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "colossal/comm/world.h"
-#include "colossal/engine/batch_context.h"
 #include "colossal/engine/meta_parameters.h"
 #include "colossal/memory/memory_ledger.h"
 #include "colossal/models/families.h"
 #include "colossal/ops/fallback/meta_kernels.h"
 #include "colossal/parallel/builder.h"
+#include "colossal/parallel/sequence/positions.h"
 
 namespace colossal {
 
@@ -50,9 +50,10 @@ StateShapes::StateShapes(const ModelSource& source, const ParallelContext& conte
 StateShapes::~StateShapes() = default;
 
 StageState StateShapes::after(int stage, const data::Batch& batch) {
-  Key key{stage, batch.inputs.sizes().vec()};
-  if (const auto source = batch.fields.find(data::kSourceField); source != batch.fields.end()) {
-    const auto sizes = source->second.values.sizes();
+  Key key{stage, {batch.rows()}};
+  for (const auto& [name, field] : batch.fields) {
+    const auto sizes = field.values.sizes();
+    key.second.push_back(field.values.dim());
     key.second.insert(key.second.end(), sizes.begin(), sizes.end());
   }
   const auto found = found_.find(key);
@@ -67,19 +68,11 @@ StageState StateShapes::run(int stage, const data::Batch& batch) {
   const c10::impl::ExcludeDispatchKeyGuard nobody_records(
       c10::DispatchKey::TESTING_ONLY_GenericMode);
   const at::NoGradGuard no_grad;
-  const auto on_meta = [](const at::Tensor& tensor) {
-    return tensor.defined() ? tensor.to(at::kMeta) : tensor;
-  };
-  data::Batch dry{.inputs = on_meta(batch.inputs),
-                  .labels = on_meta(batch.labels),
-                  .sample_ids = batch.sample_ids,
-                  .documents = on_meta(batch.documents)};
-  for (const char* field : {data::kSourceField, data::kSourceDocumentsField}) {
-    const auto found = batch.fields.find(field);
-    if (found != batch.fields.end()) dry.fields[field] = {on_meta(found->second.values)};
-  }
-  const nn::StepContext step = context_of(dry, model_->context, 0, 0, /*training=*/false);
-  const data::Batch here = local_batch(dry, model_->context);
+  data::Batch dry = batch;
+  for (auto& [name, field] : dry.fields) field.values = field.values.to(at::kMeta);
+  const nn::SequencePart part = parallel::sequence_part(model_->context);
+  const nn::StepContext step = model_->stages.context(dry, {}, part);
+  const data::Batch here = data::local_batch(dry, part);
   StageState state;
   for (int next = 0; next <= stage; ++next) {
     state = model_->stages.run(next, state, here, step).state;

@@ -43,7 +43,7 @@ class StateShapes {
   StageState run(int stage, const data::Batch& batch);  // after(), without remembered results
 
   std::unique_ptr<DryModel> model_;
-  // Stage, and the shapes of the batch's inputs and sources.
+  // Stage, and the shapes of the batch's fields.
   using Key = std::pair<int, std::vector<int64_t>>;
   std::map<Key, StageState> found_;  // remembered results of after()
 };

@@ -20,13 +20,21 @@ constexpr int64_t kDefaultSequence = 256;
 constexpr int64_t kProcessBytes = int64_t{128} << 20;
 
 int64_t resolve_sequence(const DataConfig& data, const Strategy& strategy,
-                         const models::ModelFacts& facts) {
-  const int64_t sequence =
-      data.sequence_length.value_or(std::min(kDefaultSequence, facts.positions));
-  if (sequence < 1 || sequence > facts.positions) {
+                         const models::ModelSpecification& model) {
+  const int64_t positions = model.facts.positions;
+  const bool reads_images = model.transformer.patches.has_value();
+  if (reads_images && data.sequence_length.value_or(positions) != positions) {
+    throw ConfigError(
+        fmt::format("data.sequence_length = {}: an image has {} tokens, which model.image_size and "
+                    "model.patch_size decide; leave the key out",
+                    *data.sequence_length, positions));
+  }
+  const int64_t most = reads_images ? positions : std::min(kDefaultSequence, positions);
+  const int64_t sequence = data.sequence_length.value_or(most);
+  if (sequence < 1 || sequence > positions) {
     throw ConfigError(
         fmt::format("data.sequence_length = {}: the model has {} positions; use 1 to {}", sequence,
-                    facts.positions, facts.positions));
+                    positions, positions));
   }
   if (sequence < strategy.sp) {
     throw LayoutError(fmt::format(
@@ -156,7 +164,7 @@ models::ModelSpecification resolve_model_of(const RunConfig& config,
   models::ModelSpecification model = models::resolve_model(request);
   models::set_adapter(model, resolve_adapter(config.adapter, model, given_keys));
   resolve_experts(config.experts, model);
-  refuse_impossible_data(config, model.facts);
+  refuse_impossible_data(config, model);
   return model;
 }
 
@@ -173,13 +181,13 @@ Job resolve_with_model(const RunConfig& config, const Machine& machine,
           .strategy = resolve_parallel(config.parallel, machine.ranks),
           .model = model,
           .precision = {}};
-  job.tokenizer = resolve_tokenizer(config);
+  if (!job.model.transformer.patches) job.tokenizer = resolve_tokenizer(config);
   resolve_heads(job.model.facts, job.strategy);
   require_experts(job.strategy, job.model.facts);
   if (!config.experts.observed.empty()) {
     job.strategy.expert_rows = read_routing(config.experts.observed, job.model.facts);
   }
-  job.sequence_length = resolve_sequence(config.data, job.strategy, job.model.facts);
+  job.sequence_length = resolve_sequence(config.data, job.strategy, job.model);
   job.share = resolve_share(config.train, job.strategy);
   job.micro_batch = std::min(
       config.train.micro_batch.value_or(default_micro_batch(job.share, job.strategy)), job.share);

@@ -20,7 +20,8 @@ struct Job {
   RunConfig config;  // as the user gave it; the fields below have the resolved values
   Strategy strategy;
   models::ModelSpecification model;
-  std::string tokenizer;        // "bytes", or the path of a tokenizer.json or its folder
+  // "bytes", or the path of a tokenizer.json or its folder; empty: the model reads images.
+  std::string tokenizer;
   int64_t sequence_length = 0;  // tokens
   int64_t share = 0;            // sequences of each replica in a step
   int64_t micro_batch = 0;      // sequences in a forward pass of a replica

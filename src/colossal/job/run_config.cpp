@@ -46,6 +46,12 @@ void describe_data(ConfigSchema& schema, DataConfig& data) {
              "steps. The model is not trained on them.",
              {.per_rank = true});
   schema.add(
+      "data.augment", &data.augment,
+      "Of images: random changes of each training image, new in each epoch. \"none\", or some "
+      "of \"random_crop\" (a part of 8 % to 100 % of the area), \"flip\" (every second image "
+      "is mirrored), \"color_jitter\" (brightness, contrast, saturation and hue), \"mixup\" and "
+      "\"cutmix\" (an image and its target are mixed with another's; with both, either is drawn).");
+  schema.add(
       "data.tokenizer", &data.tokenizer,
       "The tokenizer. \"bytes\": each byte is a token. A path: a tokenizer.json. \"model\": the "
       "tokenizer in model.path.",

@@ -48,6 +48,9 @@ struct DataConfig {
   bool separate_documents = false;  // true: attention does not cross documents of a sequence
   int64_t seed = 0;                 // of the order of samples
   std::string cache;                // folder for tokenized files; empty: none
+  // Of images: random changes of each training image: "none", or some of "random_crop", "flip",
+  // "color_jitter", "mixup" and "cutmix".
+  std::vector<std::string> augment{"none"};
   // What to do with invalid input, such as a jsonl line without a document: stop with an error, or
   // leave it out.
   data::InvalidFiles invalid = data::InvalidFiles::error;

@@ -162,8 +162,32 @@ void refuse_nothing_to_compare(const RunConfig& config) {
 
 }  // namespace
 
-void refuse_impossible_data(const RunConfig& config, const models::ModelFacts& facts) {
-  if (facts.encoder_layers == 0) return;
+namespace {
+
+// Refuses keys of texts for a model that reads images.
+void refuse_text_keys(const DataConfig& data) {
+  const DataConfig unset;
+  const auto refuse_if = [](bool given, const std::string& key) {
+    if (given) refuse(key, "the model reads images, not texts", fmt::format("leave {} out", key));
+  };
+  refuse_if(data.tokenizer.has_value(), "data.tokenizer");
+  refuse_if(data.bos.has_value(), "data.bos");
+  refuse_if(data.objective.has_value(), "data.objective");
+  refuse_if(data.separate_documents, "data.separate_documents");
+  refuse_if(!data.weights.empty(), "data.weights");
+  refuse_if(!data.cache.empty(), "data.cache");
+  refuse_if(data.text_field != unset.text_field, "data.text_field");
+  refuse_if(data.format != unset.format, "data.format");
+}
+
+}  // namespace
+
+void refuse_impossible_data(const RunConfig& config, const models::ModelSpecification& model) {
+  if (model.transformer.patches) return refuse_text_keys(config.data);
+  if (config.data.augment != DataConfig{}.augment) {
+    refuse("data.augment", "the model reads texts, not images", "leave data.augment out");
+  }
+  if (model.facts.encoder_layers == 0) return;
   if (config.data.separate_documents) {
     refuse("data.separate_documents = true",
            "the model is an encoder-decoder, which reads and writes each sequence as one text",

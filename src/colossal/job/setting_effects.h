@@ -10,7 +10,7 @@
 namespace colossal {
 
 // Throws ConfigError if the model cannot learn from the data as [data] has it, at whatever layout.
-void refuse_impossible_data(const RunConfig& config, const models::ModelFacts& facts);
+void refuse_impossible_data(const RunConfig& config, const models::ModelSpecification& model);
 
 // Throws ConfigError for a setting that cannot be satisfied: for example a profile of more steps
 // than the run has, checkpoints without a folder, or a batch that no machine could hold. The

@@ -52,10 +52,12 @@ void read_sparse_layers(ConfigFields& fields, TransformerConfig& config) {
 
 void name_experts(WeightNames& names, const TransformerConfig& config, const ExpertNames& experts) {
   const int64_t count = config.router.experts;
-  names.set("router", experts.router);
-  names.of_a_block.push_back({.ours = "experts.gate", .theirs = experts.gate, .stacked = count});
-  names.of_a_block.push_back({.ours = "experts.up", .theirs = experts.up, .stacked = count});
-  names.of_a_block.push_back({.ours = "experts.down", .theirs = experts.down, .stacked = count});
+  names.set("router", std::string(experts.router));
+  for (const auto& [ours, theirs] : {std::pair{"experts.gate", experts.gate},
+                                     {"experts.up", experts.up},
+                                     {"experts.down", experts.down}}) {
+    names.of_a_block.push_back({.ours = ours, .theirs = std::string(theirs), .stacked = count});
+  }
 }
 
 }  // namespace colossal::models

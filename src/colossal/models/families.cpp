@@ -6,6 +6,7 @@
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
 #include "colossal/base/nearest.h"
+#include "colossal/image/processor.h"
 #include "colossal/io/json.h"
 #include "colossal/io/tensor_directory.h"
 #include "colossal/models/families/list.h"
@@ -18,16 +19,43 @@
 namespace colossal::models {
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> kFamilies{
-      gpt2::family(),       llama::family(),      qwen2::family(),       qwen3::family(),
-      mistral::family(),    gemma::family(),      gemma2::family(),      gemma3_text::family(),
-      phi3::family(),       olmo2::family(),      glm4::family(),        cohere::family(),
-      cohere2::family(),    smollm3::family(),    gptj::family(),        gpt_neox::family(),
-      opt::family(),        bloom::family(),      falcon::family(),      mixtral::family(),
-      qwen2_moe::family(),  qwen3_moe::family(),  deepseek_v2::family(), deepseek_v3::family(),
-      gpt_oss::family(),    bert::family(),       roberta::family(),     xlm_roberta::family(),
-      distilbert::family(), modernbert::family(), bart::family(),        t5::family(),
-      mt5::family()};
+  static const std::vector<Family> kFamilies{gpt2::family(),
+                                             llama::family(),
+                                             qwen2::family(),
+                                             qwen3::family(),
+                                             mistral::family(),
+                                             gemma::family(),
+                                             gemma2::family(),
+                                             gemma3_text::family(),
+                                             phi3::family(),
+                                             olmo2::family(),
+                                             glm4::family(),
+                                             cohere::family(),
+                                             cohere2::family(),
+                                             smollm3::family(),
+                                             gptj::family(),
+                                             gpt_neox::family(),
+                                             opt::family(),
+                                             bloom::family(),
+                                             falcon::family(),
+                                             mixtral::family(),
+                                             qwen2_moe::family(),
+                                             qwen3_moe::family(),
+                                             deepseek_v2::family(),
+                                             deepseek_v3::family(),
+                                             gpt_oss::family(),
+                                             bert::family(),
+                                             roberta::family(),
+                                             xlm_roberta::family(),
+                                             distilbert::family(),
+                                             modernbert::family(),
+                                             bart::family(),
+                                             t5::family(),
+                                             mt5::family(),
+                                             vit::family(),
+                                             deit::family(),
+                                             dinov2::family(),
+                                             dinov2_with_registers::family()};
   return kFamilies;
 }
 
@@ -80,8 +108,6 @@ nlohmann::json preset_config(const std::string& name) {
                                 fmt::join(preset_names(), ", ")));
 }
 
-constexpr std::string_view kScoringClass = "ForSequenceClassification";
-
 // Returns the transformers class in config.json; "" if there is none.
 std::string class_of(const nlohmann::json& config) {
   const nlohmann::json classes = config.value("architectures", nlohmann::json());
@@ -91,7 +117,7 @@ std::string class_of(const nlohmann::json& config) {
 
 // Returns how many scores the model gives a text; 0 if it predicts tokens.
 int64_t count_scores(const nlohmann::json& config) {
-  if (!class_of(config).ends_with(kScoringClass)) return 0;
+  if (!class_of(config).ends_with(family_of(config).scoring_class)) return 0;
   const nlohmann::json labels = config.value("id2label", nlohmann::json());
   if (labels.is_object() && !labels.empty()) return static_cast<int64_t>(labels.size());
   const nlohmann::json number = config.value("num_labels", nlohmann::json());
@@ -101,21 +127,22 @@ int64_t count_scores(const nlohmann::json& config) {
 // Returns the beginning of the names of the family's transformers classes, such as "Llama".
 std::string class_stem(const Family& family) {
   const std::string& predicting = family.architecture;
-  for (const char* end :
-       {"ForCausalLM", "ForMaskedLM", "ForConditionalGeneration", "LMHeadModel"}) {
+  for (const char* end : {"ForCausalLM", "ForMaskedLM", "ForConditionalGeneration", "LMHeadModel",
+                          "ForImageClassification"}) {
     if (predicting.ends_with(end)) return predicting.substr(0, predicting.rfind(end));
   }
   return predicting;
 }
 
-// Returns the class of the family that scores texts, such as "LlamaForSequenceClassification".
+// Returns the class of the family that gives scores, such as "LlamaForSequenceClassification".
 std::string scoring_architecture(const Family& family) {
-  return fmt::format("{}{}", class_stem(family), kScoringClass);
+  return fmt::format("{}{}", class_stem(family), family.scoring_class);
 }
 
 // Turns a config.json into that of a model that gives texts these scores.
 void add_scores(nlohmann::json& config, const ModelRequest& request) {
-  const int64_t has = count_scores(config), wanted = std::ssize(request.labels);
+  const bool replaces = request.replace_labels || request.path.empty();
+  const int64_t has = replaces ? 0 : count_scores(config), wanted = std::ssize(request.labels);
   if (has > 0 && has != wanted) {
     throw ConfigError(fmt::format("{}: the model has {} labels, but {} {} wanted", request.path,
                                   has, wanted, wanted == 1 ? "is" : "are"));
@@ -263,19 +290,22 @@ const std::string* place_of(const std::string& field, const ModelRequest& reques
 
 // Finds out how the names of tensors in the model's folder differ from those of the class that it
 // is loaded as, and which parts of the head the folder lacks because it is of another class.
-void describe_folder(ModelSpecification& specification) {
+void describe_folder(ModelSpecification& specification, bool replace_labels) {
   const nlohmann::json config = text_config(read_config(specification.weights));
   const Family& family = family_of(config);
   if (is_headless(config, family)) specification.missing_prefix = family.body;
-  const bool has_new_head = (specification.transformer.scores > 0 && count_scores(config) == 0) ||
-                            !specification.missing_prefix.empty();
+  const bool scores = specification.transformer.scores > 0;
+  const bool replaces = scores && replace_labels;
+  const bool has_new_head =
+      replaces || (scores && count_scores(config) == 0) || !specification.missing_prefix.empty();
   if (specification.facts.causal && !has_new_head) return;
   const io::TensorDirectory folder(specification.weights);
   specification.old_norm_names = std::ranges::any_of(
       folder.names(), [](const std::string& name) { return name.ends_with("LayerNorm.gamma"); });
   if (!has_new_head) return;
   for (const std::string& name : parameter_names(specification)) {
-    if (!is_of_head(name) || folder.contains(slice_in_model(specification, name).name)) continue;
+    if (!is_of_head(name)) continue;
+    if (!replaces && folder.contains(slice_in_model(specification, name).name)) continue;
     specification.newly_initialized.push_back(name);
   }
 }
@@ -404,7 +434,7 @@ StoredForm stored_form_of(const std::filesystem::path& folder) {
 }
 
 bool is_of_head(const std::string& parameter) {
-  return parameter.starts_with("head") || parameter.starts_with("score.");
+  return parameter.starts_with("head") || parameter.starts_with("score");
 }
 
 std::vector<std::string> numbered_labels(int64_t count) {
@@ -434,6 +464,30 @@ std::vector<std::string> preset_names() {
   return names;
 }
 
+namespace {
+
+// Makes a model read images of the size that the processor in its folder makes. Position embeddings
+// are then interpolated, as in transformers with interpolate_pos_encoding = True.
+void read_size_of_images(const std::filesystem::path& folder, ModelSpecification& specification) {
+  auto& patches = specification.transformer.patches;
+  if (!patches || !image::has_processor(folder)) return;
+  const auto size = image::Processor::from_folder(folder).output_size();
+  if (!size || *size == image::ImageSize{patches->height, patches->width}) return;
+  if (size->height < patches->patch || size->width < patches->patch) {
+    throw ConfigError(fmt::format(
+        "{}: its processor makes images of {} x {} pixels, which have no whole patch of {}",
+        folder.string(), size->height, size->width, patches->patch));
+  }
+  patches->position_rows = patches->rows();
+  patches->position_columns = patches->columns();
+  patches->height = size->height;
+  patches->width = size->width;
+  specification.transformer.positions = patches->num_tokens();
+  specification.facts = facts(specification.transformer);
+}
+
+}  // namespace
+
 ModelSpecification resolve_model(const ModelRequest& request) {
   if (request.preset.empty() == request.path.empty()) {
     throw ConfigError(fmt::format(
@@ -451,11 +505,12 @@ ModelSpecification resolve_model(const ModelRequest& request) {
     }
     throw;
   }
+  if (!request.path.empty()) read_size_of_images(request.path, specification);
   if (!request.path.empty() && io::holds_weights(request.path)) {
     specification.weights = request.path;
   }
   if (!specification.weights.empty()) {
-    describe_folder(specification);
+    describe_folder(specification, request.replace_labels);
     tie_head_as_stored(specification);
     check_logits_bias(specification);
   }

@@ -83,6 +83,9 @@ struct ModelRequest {
   // of its config.json; empty: left out.
   std::vector<std::string> labels = {};
   std::string problem_type = {};
+  // Whether `labels` replace other labels that the folder's model has: the head is then newly
+  // initialized.
+  bool replace_labels = false;
   // Whether to add a value head (TransformerConfig::value_head). The head is newly initialized if
   // the folder has none.
   bool value_head = false;

@@ -48,6 +48,8 @@ struct Family {
   // model_type of multimodal models whose text_config describes a model of this family. Only the
   // text model of such a folder is read. Null: there are no such models.
   const char* multimodal_model_type = nullptr;
+  // End of the name of the transformers class that gives scores.
+  std::string_view scoring_class = "ForSequenceClassification";
 };
 
 // Returns all supported families.

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "colossal/base/range.h"
+#include "colossal/data/batch.h"
+#include "colossal/nn/sequence_part.h"
 #include "colossal/nn/step_context.h"
 
 namespace colossal::models {
@@ -40,7 +42,13 @@ class LanguageModel {
  public:
   virtual ~LanguageModel() = default;
 
-  // Returns the streams before the first block. tokens: of an encoder-decoder, the decoder's.
+  // Returns the context of a forward pass over a batch: `base`, which has the seed, the step and
+  // whether it is training, with what the batch's fields say. batch: with whole sequences.
+  virtual nn::StepContext context_of(const data::Batch& batch, const nn::StepContext& base,
+                                     const nn::SequencePart& part) const = 0;
+  // Returns the streams before the first block. batch: this rank's part of a batch.
+  virtual Streams inputs(const data::Batch& batch, const nn::StepContext& context) = 0;
+  // The same for tokens. tokens: of an encoder-decoder, the decoder's.
   virtual Streams embed(const at::Tensor& tokens, const nn::StepContext& context) = 0;
   // Of an encoder-decoder, in generation: returns the encoder's output for a source text, for
   // nn::MemoryStore. tokens: of the source, [batch, sequence]. context: of the source. With
@@ -75,6 +83,8 @@ class LanguageModel {
   // Returns the scores of a reward model or of a model that classifies texts, [batch, sequence,
   // TransformerConfig::scores], which must be above 0. The scores at a position depend on the
   // tokens that it attends to; those of the whole text are at TransformerConfig::scored_position.
+  // Of images, the scores of a position are its part of those of the whole image, which are their
+  // sum.
   virtual at::Tensor head_scores(const at::Tensor& x, const nn::StepContext& context) = 0;
   // Returns the outputs of the value head, [batch, sequence]. The model must have
   // TransformerConfig::value_head.

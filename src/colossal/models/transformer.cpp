@@ -1,12 +1,17 @@
 #include "colossal/models/transformer.h"
 
 #include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "colossal/base/error.h"
+#include "colossal/data/image_batch.h"
+#include "colossal/data/text_batch.h"
+#include "colossal/models/image_context.h"
+#include "colossal/models/text_context.h"
 #include "colossal/models/transformer_block.h"
 
 namespace colossal::models {
@@ -33,7 +38,9 @@ Transformer::InputLayers::InputLayers(nn::Builder& build, const TransformerConfi
 Transformer::Transformer(nn::Builder& build, const TransformerConfig& config)
     : virtual_tokens_(build.virtual_tokens()),
       embedding_scale_(config.embedding_scale),
-      encoder_layers_(config.encoder_layers) {
+      encoder_layers_(config.encoder_layers),
+      patches_(config.patches),
+      scored_position_(config.scored_position) {
   const nn::Initializer normal = nn::Initializer::normal(config.initializer_range);
   const auto range_or = [&](double range) {
     return range > 0 ? nn::Initializer::normal(range) : normal;
@@ -41,7 +48,11 @@ Transformer::Transformer(nn::Builder& build, const TransformerConfig& config)
   const nn::EmbeddingOptions table{config.vocabulary, config.hidden,
                                    range_or(config.initial_ranges.embedding)};
   build.begin_part({nn::ModelPart::Kind::embedding});
-  token_embedding_ = build.embedding("token_embedding", table);
+  if (patches_) {
+    patch_embedding_ = build.patch_embedding("patch_embedding", *patches_);
+  } else {
+    token_embedding_ = build.embedding("token_embedding", table);
+  }
   input_ = InputLayers(build, config, "");
   if (encoder_layers_ > 0) encoder_input_ = InputLayers(build, config, "encoder_");
   if (config.relative_buckets > 0) {
@@ -91,8 +102,13 @@ Transformer::Transformer(nn::Builder& build, const TransformerConfig& config)
     score_dropout_ = build.dropout("score_dropout", config.score_dropout);
     head_ = build.vocabulary_head(
         "score", {.table = {config.scores, config.hidden, normal}, .bias = config.score_bias});
+    if (scored_position_ == TransformerConfig::ScoredPosition::first_and_patches) {
+      patch_head_ = build.vocabulary_head("score_of_patches",
+                                          {.table = {config.scores, config.hidden, normal}});
+    }
     return;
   }
+  if (patches_) return;
   nn::EmbeddingOptions rows = table;
   rows.initializer = range_or(config.initial_ranges.head);
   const nn::VocabularyHeadOptions head{.table = rows,
@@ -141,6 +157,18 @@ at::Tensor Transformer::embed(const at::Tensor& tokens, const InputLayers& layer
   if (layers.positions) x = x + layers.positions->forward(behind_virtual_tokens(context));
   if (layers.norm) x = layers.norm->forward(x, context);
   return layers.dropout->forward(x, context);
+}
+
+nn::StepContext Transformer::context_of(const data::Batch& batch, const nn::StepContext& base,
+                                        const nn::SequencePart& part) const {
+  return patches_ ? image_context(batch, base, part, patches_->num_tokens())
+                  : text_context(batch, base, part);
+}
+
+Streams Transformer::inputs(const data::Batch& batch, const nn::StepContext& context) {
+  if (!patch_embedding_) return embed(batch.at(data::kTokens), context);
+  const at::Tensor x = patch_embedding_->forward(batch.at(data::kPixels), context);
+  return {input_.dropout->forward(x, context)};
 }
 
 Streams Transformer::embed(const at::Tensor& tokens, const nn::StepContext& context) {
@@ -243,7 +271,35 @@ at::Tensor Transformer::head_divergences(const at::Tensor& x, const at::Tensor& 
 }
 
 at::Tensor Transformer::head_scores(const at::Tensor& x, const nn::StepContext& context) {
-  return head_->scores(head_input(final_states(x, context), context), context);
+  const at::Tensor states = head_input(final_states(x, context), context);
+  const at::Tensor scores = head_->scores(states, context);
+  if (!patches_) return scores;
+  const auto [of_head, of_patch_head] = pooling(scores, context);
+  if (!patch_head_) return scores * of_head;
+  return scores * of_head + patch_head_->scores(states, context) * of_patch_head;
+}
+
+std::pair<at::Tensor, at::Tensor> Transformer::pooling(const at::Tensor& scores,
+                                                       const nn::StepContext& context) const {
+  using Scored = TransformerConfig::ScoredPosition;
+  const int64_t before = patches_->num_prefix_tokens(), tokens = patches_->num_tokens();
+  const at::Tensor positions = context.positions.unsqueeze(-1);
+  const at::Tensor first = positions.eq(0).to(scores.scalar_type());
+  const at::Tensor mean_of_patches =
+      positions.ge(before).to(scores.scalar_type()) / static_cast<double>(tokens - before);
+  switch (scored_position_) {
+    case Scored::first:
+      return {first, {}};
+    case Scored::mean_of_patches:
+      return {mean_of_patches, {}};
+    case Scored::mean_of_tokens:
+      return {at::full_like(first, 1.0 / static_cast<double>(tokens)), {}};
+    case Scored::first_and_patches:
+      return {first, mean_of_patches};
+    case Scored::last:
+      break;
+  }
+  COLOSSAL_CHECK(false, "the scores of the last token of an image");
 }
 
 at::Tensor Transformer::head_values(const at::Tensor& x, const nn::StepContext& context) {

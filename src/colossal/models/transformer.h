@@ -5,6 +5,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "colossal/models/language_model.h"
 #include "colossal/models/transformer_config.h"
@@ -19,6 +21,9 @@ class Transformer : public LanguageModel {
   // Makes the layers that `config` describes. `build` makes each layer and collects its parameters.
   Transformer(nn::Builder& build, const TransformerConfig& config);
 
+  nn::StepContext context_of(const data::Batch& batch, const nn::StepContext& base,
+                             const nn::SequencePart& part) const override;
+  Streams inputs(const data::Batch& batch, const nn::StepContext& context) override;
   Streams embed(const at::Tensor& tokens, const nn::StepContext& context) override;
   at::Tensor encode(const at::Tensor& tokens, const nn::StepContext& context) override;
   int64_t num_blocks() const override { return blocks_.size(); }
@@ -65,18 +70,24 @@ class Transformer : public LanguageModel {
   // Returns what the head multiplies: `states`, the result of final_states(), after the head
   // transform and dropout, if the model has them.
   at::Tensor head_input(const at::Tensor& states, const nn::StepContext& context);
+  // Returns the factors of the scores of each token of an image in those of the whole image,
+  // [sequence, 1]: of the scores of head_, and of those of patch_head_ (undefined without one).
+  std::pair<at::Tensor, at::Tensor> pooling(const at::Tensor& scores,
+                                            const nn::StepContext& context) const;
   // Returns the context with positions and lengths increased by the number of the adapter's virtual
   // tokens; unchanged if there are none, or if context.adapted is false.
   nn::StepContext behind_virtual_tokens(const nn::StepContext& context) const;
 
   int64_t virtual_tokens_;  // number of virtual tokens of the prefix; 0: the model has no prefix
   double embedding_scale_;
-  std::unique_ptr<nn::Embedding> token_embedding_;
+  std::unique_ptr<nn::Embedding> token_embedding_;       // null: the model reads images
+  std::unique_ptr<nn::PatchEmbedding> patch_embedding_;  // null: the model reads tokens
   InputLayers input_;
   // Of an encoder-decoder with relative positions, else null.
   std::unique_ptr<nn::RelativeBias> encoder_bias_, decoder_bias_;
-  InputLayers encoder_input_;  // of the encoder of an encoder-decoder
-  int64_t encoder_layers_;     // TransformerConfig::encoder_layers
+  InputLayers encoder_input_;                         // of the encoder of an encoder-decoder
+  int64_t encoder_layers_;                            // TransformerConfig::encoder_layers
+  std::optional<nn::PatchEmbeddingOptions> patches_;  // TransformerConfig::patches
   // Of a draft head (EAGLE): two linear layers, of the token embeddings and of the target model's
   // hidden states. The sum of their outputs is the input of the blocks. Null for other models.
   std::unique_ptr<nn::Linear> embedding_product_, state_product_;
@@ -89,8 +100,10 @@ class Transformer : public LanguageModel {
   std::unique_ptr<nn::Norm> head_norm_;
   std::unique_ptr<nn::Dropout> head_transform_dropout_, score_dropout_;
   ops::Activation head_activation_ = ops::Activation::gelu;  // of the head transform
-  std::unique_ptr<nn::VocabularyHead> head_;
-  std::unique_ptr<nn::VocabularyHead> value_head_;  // null if the model has none
+  std::unique_ptr<nn::VocabularyHead> head_;        // null: the model returns final_states() alone
+  std::unique_ptr<nn::VocabularyHead> patch_head_;  // "score_of_patches"; null: none
+  TransformerConfig::ScoredPosition scored_position_;  // TransformerConfig::scored_position
+  std::unique_ptr<nn::VocabularyHead> value_head_;     // null if the model has none
 };
 
 }  // namespace colossal::models

@@ -25,6 +25,11 @@ class BlockMaker {
     return has ? make_norm(build_, name, config_) : nullptr;
   }
 
+  std::unique_ptr<nn::FeatureScale> feature_scale(const std::string& name) const {
+    const std::optional<double> value = config_.feature_scale;
+    return value ? build_.feature_scale(name, config_.hidden, *value) : nullptr;
+  }
+
   std::unique_ptr<nn::Linear> qkv() const {
     const int64_t queries = config_.query_features(), keys = config_.key_features();
     if (config_.stored_in_out) {
@@ -348,15 +353,17 @@ class SequentialBlock : public nn::Block {
         scale_(make.config().branch_scale),
         attention_norm_(make.norm_if(make.has_attention_norm(), "attention_norm")),
         attention_(make),
+        attention_scale_(make.feature_scale("attention_scale")),
         attention_output_norm_(make.norm_if(!is_before(), "attention_output_norm")),
         mlp_norm_(make.norm_if(make.config().has_norm_before(), "mlp_norm")),
         mlp_(make),
+        mlp_scale_(make.feature_scale("mlp_scale")),
         mlp_output_norm_(make.norm_if(!is_before(), "mlp_output_norm")) {}
 
   at::Tensor forward(const at::Tensor& input, const nn::StepContext& context) override {
     at::Tensor x = input;
     at::Tensor y = normed(attention_norm_, x, context);
-    const at::Tensor attended = scaled(attention_.forward(y, context));
+    const at::Tensor attended = scaled(attention_.forward(y, context), attention_scale_);
     if (residual_of_norm_) x = y;
     switch (place_) {
       case Place::before:
@@ -374,7 +381,7 @@ class SequentialBlock : public nn::Block {
         break;
     }
     if (residual_of_norm_) x = y;
-    return join(x, scaled(mlp_.forward(y, context)), context);
+    return join(x, scaled(mlp_.forward(y, context), mlp_scale_), context);
   }
 
  private:
@@ -382,7 +389,9 @@ class SequentialBlock : public nn::Block {
 
   bool is_before() const { return place_ == Place::before; }
 
-  at::Tensor scaled(const at::Tensor& branch) const {
+  at::Tensor scaled(const at::Tensor& branch,
+                    const std::unique_ptr<nn::FeatureScale>& of_features) const {
+    if (of_features) return of_features->forward(branch);
     return scale_ == 1 ? branch : branch * scale_;
   }
 
@@ -398,9 +407,11 @@ class SequentialBlock : public nn::Block {
   double scale_;
   std::unique_ptr<nn::Norm> attention_norm_;  // norms that norm_place does not have are null
   AttentionBranch attention_;
+  std::unique_ptr<nn::FeatureScale> attention_scale_;  // null: none
   std::unique_ptr<nn::Norm> attention_output_norm_;
   std::unique_ptr<nn::Norm> mlp_norm_;
   MlpBranch mlp_;
+  std::unique_ptr<nn::FeatureScale> mlp_scale_;  // null: none
   std::unique_ptr<nn::Norm> mlp_output_norm_;
 };
 

@@ -86,6 +86,13 @@ int64_t norms_of_layer(const TransformerConfig& config) {
   return config.norm_place == TransformerConfig::NormPlace::around ? 4 : 2;
 }
 
+int64_t patch_parameters(const nn::PatchEmbeddingOptions& patches) {
+  const int64_t pixels = patches.channels * patches.patch * patches.patch;
+  const int64_t rows =
+      patches.num_prefix_tokens() + patches.num_positions() + (patches.mask_token ? 1 : 0);
+  return patches.features * (pixels + (patches.bias ? 1 : 0) + rows);
+}
+
 int64_t head_transform_parameters(const TransformerConfig& config) {
   if (!config.head_transform) return 0;
   return config.hidden * (config.hidden + (config.head_transform->bias ? 1 : 0)) +
@@ -112,7 +119,8 @@ double ModelFacts::flops_per_token(int64_t sequence) const {
 
 ModelFacts facts(const TransformerConfig& config) {
   const int64_t table = config.vocabulary * config.hidden, norm = norm_parameters(config);
-  const int64_t of_norms = norms_of_layer(config) * norm + query_key_norm_parameters(config);
+  const int64_t of_norms = norms_of_layer(config) * norm + query_key_norm_parameters(config) +
+                           (config.feature_scale ? 2 * config.hidden : 0);
   ModelFacts facts;
   facts.family = config.family;
   facts.layers = config.layers;
@@ -133,13 +141,21 @@ ModelFacts facts(const TransformerConfig& config) {
   facts.decoder_start_token = config.decoder_start_token;
   if (config.encoder_layers > 0) facts.decoder_prompt = {config.decoder_start_token};
   facts.scores = config.scores;
-  const int64_t scores = config.scores * config.hidden + (config.score_bias ? config.scores : 0);
+  const bool two_heads =
+      config.scored_position == TransformerConfig::ScoredPosition::first_and_patches;
+  const int64_t score_weights = config.scores * config.hidden * (two_heads ? 2 : 1);
+  const int64_t scores = score_weights + (config.score_bias ? config.scores : 0);
   const int64_t head =
       config.scores > 0 ? scores : own_table + (config.head_bias ? config.vocabulary : 0);
-  facts.product_weights = config.scores > 0 ? config.scores * config.hidden : table;
+  facts.product_weights = config.scores > 0 ? score_weights : table;
   if (config.head_transform) facts.product_weights += config.hidden * config.hidden;
+  if (config.patches) {
+    const int64_t pixels = config.patches->channels * config.patches->patch * config.patches->patch;
+    facts.product_weights += pixels * config.hidden;
+    facts.parameters += patch_parameters(*config.patches);
+  }
   const int64_t stacks = config.encoder_layers > 0 ? 2 : 1;
-  facts.parameters =
+  facts.parameters +=
       stacks * ((config.embedding_norm ? norm : 0) + (config.final_norm ? norm : 0) +
                 config.relative_buckets * config.heads) +
       table + config.token_types * config.hidden + head_transform_parameters(config) + head +

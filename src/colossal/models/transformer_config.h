@@ -1,5 +1,6 @@
-// TransformerConfig: everything that a language model computes, a decoder such as Llama, an encoder
-// such as BERT or an encoder-decoder such as BART, in terms that all families share. Each family
+// TransformerConfig: everything that a transformer computes, a decoder such as Llama, an encoder
+// such as BERT, an encoder-decoder such as BART or a vision transformer, in terms that all families
+// share. Each family
 // converts its config.json to a TransformerConfig, from which Transformer is built.
 #pragma once
 
@@ -70,6 +71,10 @@ struct TransformerConfig {
   // Uncertainty", 2024).
   bool is_draft_head = false;
 
+  // Of a model that reads images: its first layer, which replaces all of the above. `vocabulary` is
+  // then 0, and `positions` is the number of tokens of an image.
+  std::optional<nn::PatchEmbeddingOptions> patches{};
+
   enum class Norm { rms, layer };  // RMS norm, layer norm
   Norm norm = Norm::rms;
   double norm_epsilon = 1e-5;
@@ -94,7 +99,10 @@ struct TransformerConfig {
   bool parallel_branches = false;
   bool shared_norm = false;
   double branch_scale = 1;  // factor of each branch's output; not used with parallel_branches
-  bool final_norm = true;   // whether there is a norm between the last block and the head
+  // With NormPlace::before: initial value of learned factors of each branch's output, one for each
+  // feature (nn::FeatureScale); nullopt: there are none.
+  std::optional<double> feature_scale{};
+  bool final_norm = true;  // whether there is a norm between the last block and the head
 
   int64_t heads = 0;       // query heads
   int64_t kv_heads = 0;    // heads of keys and of values; divides heads
@@ -148,9 +156,12 @@ struct TransformerConfig {
   // Number of scores that the head returns for each position, instead of logits of tokens: 1 in a
   // reward model, the number of classes in a model that classifies texts. 0: logits.
   int64_t scores = 0;
-  // With `scores`: the position whose scores are those of the whole text, whether scores have a
-  // bias, and the dropout probabilities of the input of `head_transform` and of the head's input.
-  enum class ScoredPosition { first, last };
+  // With `scores`: the position whose scores are those of the whole text or image, whether scores
+  // have a bias, and the dropout probabilities of the input of `head_transform` and of the head's
+  // input. For images also: the mean over all patches or over all tokens, and the sum of the first
+  // token's scores and the mean over all patches of the scores of a second head
+  // ("score_of_patches").
+  enum class ScoredPosition { first, last, mean_of_patches, mean_of_tokens, first_and_patches };
   ScoredPosition scored_position = ScoredPosition::last;
   bool score_bias = false;
   double head_transform_dropout = 0, score_dropout = 0;

@@ -50,7 +50,7 @@ int64_t stacked_size(const TransformerConfig& config) {
 
 }  // namespace
 
-void WeightNames::set(std::string_view ours, std::string_view theirs, LayerMapping::Rows rows) {
+void WeightNames::set(const std::string& ours, const std::string& theirs, LayerMapping::Rows rows) {
   std::erase_if(of_a_block, [&](const LayerMapping& name) { return name.ours == ours; });
   of_a_block.push_back({.ours = ours, .theirs = theirs, .rows = std::move(rows)});
 }
@@ -78,9 +78,10 @@ TensorSlice slice_of(const WeightNames& names, const std::string& parameter) {
   const auto [layer, kind] = find_layer(*layers, local, parameter);
   TensorSlice slice{.name = fmt::format("{}{}{}", before, layer.theirs, kind)};
   for (int64_t index = 0; index < layer.stacked; ++index) {
-    const size_t number = layer.theirs.find("{}");
-    slice.stacked.push_back(fmt::format("{}{}{}{}{}", before, layer.theirs.substr(0, number), index,
-                                        layer.theirs.substr(number + 2), kind));
+    const std::string_view theirs = layer.theirs;
+    const size_t number = theirs.find("{}");
+    slice.stacked.push_back(fmt::format("{}{}{}{}{}", before, theirs.substr(0, number), index,
+                                        theirs.substr(number + 2), kind));
   }
   if (!slice.stacked.empty()) slice.name = slice.stacked.front();
   slice.rows = layer.rows.runs;

@@ -24,8 +24,8 @@ struct LayerMapping {
     int64_t total = 0;        // number of rows of the layer in the files
   };
 
-  std::string_view ours, theirs;  // names of the layer: "query", "self_attn.q_proj"; not owned
-  Rows rows{};                    // total = 0: all rows belong to the Transformer's layer
+  std::string ours, theirs;  // names of the layer: "query", "self_attn.q_proj"
+  Rows rows{};               // total = 0: all rows belong to the Transformer's layer
   // The columns of the weight in the files that belong to the Transformer's layer; only for layers
   // without bias. num_columns: number of columns of the weight in the files; 0: all belong to the
   // Transformer's layer.
@@ -39,7 +39,7 @@ struct LayerMapping {
 
 // The names of all weights of a family.
 struct WeightNames {
-  std::string_view blocks;  // what precedes a block's number in the files: "transformer.h."
+  std::string blocks;  // what precedes a block's number in the files: "transformer.h."
   // Layers of a block. Their names are without the block's prefix, such as "transformer.h.3.".
   std::vector<LayerMapping> of_a_block;
   std::vector<LayerMapping> others;  // all other layers, with their full names
@@ -50,7 +50,7 @@ struct WeightNames {
   // Of an encoder-decoder: the number of its encoder's blocks, and what precedes their numbers in
   // the files. `blocks` is then of the decoder, whose blocks the files number from 0, too.
   int64_t encoder_layers = 0;
-  std::string_view encoder_blocks = {};
+  std::string encoder_blocks = {};
   // Layers of a block of the encoder, if they have other names than in a block of the decoder.
   std::vector<LayerMapping> of_an_encoder_block = {};
   // Prefixes of other tensors in the files that the Transformer does not use.
@@ -60,7 +60,7 @@ struct WeightNames {
   // "model.layers.3."
   std::string prefix_of(int64_t block) const;
   // Adds or replaces the entry of the layer `ours` in of_a_block.
-  void set(std::string_view ours, std::string_view theirs, LayerMapping::Rows rows = {});
+  void set(const std::string& ours, const std::string& theirs, LayerMapping::Rows rows = {});
 };
 
 // Returns where the files store the Transformer's parameter `parameter`, such as

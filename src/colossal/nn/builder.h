@@ -18,7 +18,9 @@
 #include <vector>
 
 #include "colossal/base/range.h"
+#include "colossal/nn/feature_scale.h"
 #include "colossal/nn/layers.h"
+#include "colossal/nn/patch_embedding.h"
 #include "colossal/nn/router.h"
 #include "colossal/ops/activation.h"
 #include "colossal/ops/attention/rotary.h"
@@ -299,6 +301,8 @@ class Builder {
   // options.vocabulary: number of rows of the table, including the rows before options.first_row.
   virtual std::unique_ptr<PositionEmbedding> position_embedding(
       const std::string& name, const EmbeddingOptions& options) = 0;
+  virtual std::unique_ptr<PatchEmbedding> patch_embedding(const std::string& name,
+                                                          const PatchEmbeddingOptions& options) = 0;
   virtual std::unique_ptr<Linear> linear(const std::string& name, const LinearOptions& options) = 0;
   virtual std::unique_ptr<Linear> fused_linear(const FusedLinearOptions& options) = 0;
   // Makes a linear layer from hidden features to as many hidden features, outside of blocks, such
@@ -314,6 +318,9 @@ class Builder {
                                                             ops::Activation activation) = 0;
   virtual std::unique_ptr<Norm> rms_norm(const std::string& name, const NormOptions& options) = 0;
   virtual std::unique_ptr<Norm> layer_norm(const std::string& name, const NormOptions& options) = 0;
+  // value: of each factor at first.
+  virtual std::unique_ptr<FeatureScale> feature_scale(const std::string& name, int64_t features,
+                                                      double value) = 0;
   virtual std::unique_ptr<Dropout> dropout(const std::string& name, double probability) = 0;
   virtual std::unique_ptr<Attention> attention(const std::string& name,
                                                const AttentionOptions& options) = 0;

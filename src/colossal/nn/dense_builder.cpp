@@ -146,6 +146,44 @@ std::unique_ptr<PositionEmbedding> DenseBuilder::position_embedding(
   return std::make_unique<DensePositionEmbedding>(weight, options.first_row);
 }
 
+std::unique_ptr<FeatureScale> DenseBuilder::feature_scale(const std::string& name, int64_t features,
+                                                          double value) {
+  return std::make_unique<FeatureScale>(
+      parameter(name, "weight", {features}, Initializer{.value = value}, of_features(features)));
+}
+
+std::unique_ptr<PatchEmbedding> DenseBuilder::patch_embedding(
+    const std::string& name, const PatchEmbeddingOptions& options) {
+  // All dims but that of the features are whole.
+  const auto make = [&](const std::string& part, std::vector<int64_t> shape, size_t features,
+                        const Initializer& initializer) {
+    Placement placement = of_features(options.features);
+    if (!placement.held.empty()) {
+      std::vector<std::vector<Range>> held;
+      for (const int64_t size : shape) held.push_back({{0, size}});
+      held[features] = placement.held.front();
+      placement.held = std::move(held);
+    }
+    return parameter(name, part, std::move(shape), initializer, std::move(placement));
+  };
+  PatchEmbedding::Parts parts{.options = options, .token_part = token_part()};
+  parts.weight = make("weight", {options.features, options.channels, options.patch, options.patch},
+                      0, options.initializer);
+  if (options.bias) parts.bias = make("bias", {options.features}, 0, Initializer::zeros());
+  for (const PrefixTokens& tokens : options.prefix) {
+    parts.prefix.push_back(
+        make(tokens.name, {1, tokens.count, options.features}, 2, options.initializer));
+  }
+  if (options.mask_token) {
+    make("mask_token", {1, options.features}, 1, Initializer::zeros())->trainable = false;
+  }
+  const int64_t rows = options.num_positions();
+  parts.positions = options.positions_with_batch
+                        ? make("positions", {1, rows, options.features}, 2, options.initializer)
+                        : make("positions", {rows, options.features}, 1, options.initializer);
+  return std::make_unique<PatchEmbedding>(std::move(parts));
+}
+
 std::pair<ParameterHandle, ParameterHandle> DenseBuilder::linear_parameters(
     const std::string& name, const LinearOptions& options, Placement of_weight, Placement of_bias) {
   const bool out_in = options.order == WeightOrder::out_in;

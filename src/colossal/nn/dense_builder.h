@@ -48,6 +48,8 @@ class DenseBuilder : public Builder {
                                        const EmbeddingOptions& options) override;
   std::unique_ptr<PositionEmbedding> position_embedding(const std::string& name,
                                                         const EmbeddingOptions& options) override;
+  std::unique_ptr<PatchEmbedding> patch_embedding(const std::string& name,
+                                                  const PatchEmbeddingOptions& options) override;
   std::unique_ptr<Linear> linear(const std::string& name, const LinearOptions& options) override;
   std::unique_ptr<Linear> fused_linear(const FusedLinearOptions& options) override;
   std::unique_ptr<Linear> hidden_linear(const std::string& name,
@@ -61,6 +63,8 @@ class DenseBuilder : public Builder {
                                                     ops::Activation activation) override;
   std::unique_ptr<Norm> rms_norm(const std::string& name, const NormOptions& options) override;
   std::unique_ptr<Norm> layer_norm(const std::string& name, const NormOptions& options) override;
+  std::unique_ptr<FeatureScale> feature_scale(const std::string& name, int64_t features,
+                                              double value) override;
   std::unique_ptr<Dropout> dropout(const std::string& name, double probability) override;
   std::unique_ptr<Attention> attention(const std::string& name,
                                        const AttentionOptions& options) override;
@@ -99,6 +103,8 @@ class DenseBuilder : public Builder {
   virtual Placement whole() const { return {}; }
   // Returns the placement of the weight and bias of a norm over an activation's features.
   virtual Placement of_features(int64_t /*features*/) const { return whole(); }
+  // Returns the part of all tokens of which this rank has activations between blocks.
+  virtual TokenPart token_part() const { return nullptr; }
   // Makes a norm over an activation's features.
   virtual std::unique_ptr<Norm> make_norm(NormParts parts);
   // Returns the placement of a router's parameters.

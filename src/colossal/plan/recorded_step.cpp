@@ -1,14 +1,15 @@
 #include "colossal/plan/recorded_step.h"
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <numeric>
 
+#include "colossal/engine/dry_loss.h"
 #include "colossal/engine/engine.h"
 #include "colossal/engine/order_recording.h"
 #include "colossal/engine/state_shapes.h"
+#include "colossal/job/batch_specification.h"
 #include "colossal/job/pipeline_config.h"
 #include "colossal/models/families.h"
 #include "colossal/ops/fallback/meta_kernels.h"
@@ -49,11 +50,6 @@ int64_t num_recorded(const Job& job, std::optional<int64_t> most) {
                              : std::min(job.num_micro_batches(), kFewestMicroBatches);
 }
 
-at::Tensor meta_tokens(int64_t sequences, const Job& job) {
-  return at::empty({sequences, job.sequence_length},
-                   at::TensorOptions().dtype(at::kLong).device(at::kMeta));
-}
-
 // Returns the first micro-batches of a step, and the last one, which may be smaller.
 std::vector<data::Batch> recorded_batches(const Job& job, int64_t recorded) {
   std::vector<data::Batch> batches;
@@ -61,11 +57,7 @@ std::vector<data::Batch> recorded_batches(const Job& job, int64_t recorded) {
   for (int64_t i = 0; i < recorded; ++i) {
     const bool last = i + 1 == recorded;
     const int64_t sequences = last ? job.share - (all - 1) * job.micro_batch : job.micro_batch;
-    data::Batch& batch = batches.emplace_back(
-        meta_tokens(sequences, job), meta_tokens(sequences, job), std::vector<int64_t>(sequences));
-    std::iota(batch.sample_ids.begin(), batch.sample_ids.end(), int64_t{0});
-    if (job.config.data.separate_documents) batch.documents = meta_tokens(sequences, job);
-    if (job.model.facts.encoder_layers > 0) data::add_source(batch);
+    batches.push_back(batch_specification(job).make(sequences, at::kMeta));
   }
   return batches;
 }
@@ -85,12 +77,14 @@ RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
                          const std::function<std::vector<data::Batch>()>& make_batches) {
   const ParallelContext context(world, job.strategy, device);
   RecordedStep step;
-  const EngineConfig config = ordered_engine_config(job, context.rank());
+  DryLoss loss = dry_loss(job, context);
+  EngineConfig config = ordered_engine_config(job, context.rank());
+  config.metrics = std::move(loss.metrics);
   Recorder recorder(world.ledger(), device.type());
   {
     const auto build = parallel::make_builder(context, models::sharding(job.model));
     const auto model = models::build_model(job.model, *build);
-    StagedModel stages = pipelined(*model, model_source_of(job), context);
+    StagedModel stages = pipelined(*model, model_source_of(job), context, std::move(loss.loss));
     const auto kept = [&] { return recorder.memory().live()[memory::MemoryKind::activations]; };
     const auto run = stages.run;
     stages.run = [&](int stage, const StageState& state, const data::Batch& batch,
@@ -129,11 +123,9 @@ RecordedStep record_step(const Job& job, int rank, std::optional<int64_t> most_m
   const auto world = comm::dry_world(rank, job.strategy.world_size());
   const int64_t recorded = num_recorded(job, most_micro_batches);
   const int64_t unrecorded = job.num_micro_batches() - recorded;
-  at::Tensor unrecorded_tokens;  // a step also holds these
+  data::Batch held;  // a step also holds the other micro-batches
   RecordedStep step = record_step(job, *world, at::kMeta, [&] {
-    const int64_t tensors =
-        (job.config.data.separate_documents ? 3 : 2) + (job.model.facts.encoder_layers > 0 ? 2 : 0);
-    unrecorded_tokens = meta_tokens(tensors * unrecorded * job.micro_batch, job);
+    held = batch_specification(job).make(unrecorded * job.micro_batch, at::kMeta);
     return recorded_batches(job, recorded);
   });
   // Without a pipeline the second micro-batch repeats. The first differs, because it writes the

@@ -114,6 +114,10 @@ caption { text-align: left; font-weight: 650; color: var(--text); padding-bottom
 .default th, .default td { color: var(--muted); }
 .settings td:nth-child(2), pre { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas,
   "DejaVu Sans Mono", monospace; font-size: .8rem; }
+figure img { width: 100%; image-rendering: pixelated; border-radius: 4px; }
+.pictures { display: grid; grid-template-columns: repeat(auto-fill, minmax(7rem, 1fr)); gap: .8rem; }
+.pictures figure { margin: 0; font-size: .75rem; overflow-wrap: anywhere; }
+.pictures .wrong figcaption { color: var(--c2); font-weight: 600; }
 pre { padding: 1rem 1.1rem; white-space: pre-wrap; overflow-wrap: anywhere; line-height: 1.55;
   max-height: 36rem; overflow-y: auto; }
 pre b { color: var(--c1); font-weight: 600; }

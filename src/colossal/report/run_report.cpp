@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "colossal/base/base64.h"
 #include "colossal/base/units.h"
 #include "colossal/io/file.h"
 #include "colossal/report/chart.h"
@@ -257,14 +258,28 @@ std::string configuration_section(const std::vector<Setting>& configuration) {
   return html + "</div></section>\n";
 }
 
+// Browsers find out the kind of an image by its content.
+std::string pictures_grid(const std::vector<Picture>& pictures) {
+  std::string html = "<div class=\"pictures\">\n";
+  for (const Picture& picture : pictures) {
+    html += fmt::format(
+        "<figure{}><img alt=\"\" "
+        "src=\"data:image/png;base64,{}\"><figcaption>{}</figcaption></figure>\n",
+        picture.is_wrong ? " class=\"wrong\"" : "", encode_base64(picture.content),
+        escape_html(picture.caption));
+  }
+  return html + "</div>\n";
+}
+
 std::string samples_section(const RunReport& report) {
-  if (report.samples.empty()) return "";
+  if (report.samples.empty() && report.pictures.empty()) return "";
   std::string html =
       fmt::format("<section><h2>Samples after step {}</h2>\n", format_count(report.samples_step));
   for (const TextSample& sample : report.samples) {
     html += fmt::format("<pre><b>{}</b>{}</pre>\n", escape_html(sample.prompt),
                         escape_html(sample.completion));
   }
+  if (!report.pictures.empty()) html += pictures_grid(report.pictures);
   return html + "</section>\n";
 }
 

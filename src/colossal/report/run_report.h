@@ -34,6 +34,13 @@ struct TextSample {
   std::string completion;
 };
 
+// A picture that the model looked at.
+struct Picture {
+  std::string content;  // an image file: PNG, JPEG or WebP
+  std::string caption;
+  bool is_wrong = false;  // emphasized
+};
+
 // What a report shows. All strings are plain text and may contain any bytes.
 struct RunReport {
   std::string title;
@@ -50,6 +57,7 @@ struct RunReport {
   std::vector<Fact> model;             // facts about the model
   // Texts that the model wrote after samples_step. Empty: the report has none.
   std::vector<TextSample> samples;
+  std::vector<Picture> pictures;  // likewise
   int64_t samples_step = 0;
 };
 

@@ -8,12 +8,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <span>
 #include <vector>
 
 #include "colossal/base/error.h"
 #include "colossal/base/units.h"
 #include "colossal/comm/group.h"
+#include "colossal/data/text_batch.h"
 #include "colossal/layout/partition.h"
 #include "colossal/ops/loss/linear_cross_entropy.h"
 #include "colossal/parallel/sequence/positions.h"
@@ -44,12 +46,6 @@ void validate(const data::Corpus& corpus, const EvaluateOptions& options) {
   }
 }
 
-// This rank's part of a batch: its positions of all rows of its replica.
-struct Batch {
-  at::Tensor inputs, labels;  // [rows, positions on this rank] int64
-  nn::StepContext context;
-};
-
 class Evaluator {
  public:
   Evaluator(models::LanguageModel& model, const data::Corpus& corpus,
@@ -59,7 +55,9 @@ class Evaluator {
         options_(options),
         ranks_(options.ranks),
         strategy_(ranks_ ? ranks_->strategy() : Strategy{}),
-        stages_(ranks_) {}
+        stages_(ranks_),
+        part_(ranks_ ? parallel::sequence_part(*ranks_)
+                     : nn::SequencePart{.device = options.device}) {}
 
   Evaluation run(const std::function<void(const Evaluation&)>& progress) {
     const int64_t targets = corpus_.num_tokens() - (options_.masks ? 0 : 1);
@@ -127,10 +125,9 @@ class Evaluator {
     const at::Tensor tokens = at::empty({rows.count, rows.length}, at::kLong);
     corpus_.read(rows.begin,
                  {tokens.mutable_data_ptr<int64_t>(), static_cast<size_t>(tokens.numel())});
-    data::Batch batch{.inputs = tokens, .labels = at::empty_like(tokens), .sample_ids = {}};
-    for (int64_t row = 0; row < rows.count; ++row) {
-      batch.sample_ids.push_back(rows.begin / options_.sequence_length + row);
-    }
+    std::vector<int64_t> ids(rows.count);
+    std::iota(ids.begin(), ids.end(), rows.begin / options_.sequence_length);
+    data::Batch batch = data::text_batch(tokens, at::empty_like(tokens), std::move(ids));
     data::mask_tokens(batch, *options_.masks);
     return batch;
   }
@@ -138,63 +135,53 @@ class Evaluator {
   // Returns the number of tokens that all replicas predict in these rows.
   int64_t count_predicted(const Rows& rows) const {
     if (!options_.masks) return rows.tokens();
-    return read_masked(rows).labels.ne(ops::kIgnoredLabel).sum().item<int64_t>();
+    return read_masked(rows).at(data::kLabels).ne(ops::kIgnoredLabel).sum().item<int64_t>();
   }
 
-  Batch read(const Rows& rows) const {
+  // Returns the rows, padded.
+  data::Batch read(const Rows& rows) const {
     if (options_.masks) {
       const data::Batch masked = read_masked(rows);
-      return here({.inputs = fill_up(masked.inputs, 0),
-                   .labels = fill_up(masked.labels, ops::kIgnoredLabel),
-                   .context = {}},
-                  rows.length);
+      return padded(masked.at(data::kTokens), masked.at(data::kLabels));
     }
     const at::Tensor tokens = at::empty({rows.tokens() + 1}, at::kLong);
     corpus_.read(rows.begin,
                  {tokens.mutable_data_ptr<int64_t>(), static_cast<size_t>(tokens.numel())});
-    const auto from = [&](int64_t first, int64_t fill) {
-      const std::vector<int64_t> sizes{rows.count, rows.length};
-      return fill_up(tokens.narrow(0, first, rows.tokens()).view(sizes), fill);
+    const auto from = [&](int64_t first) {
+      return tokens.narrow(0, first, rows.tokens()).view({rows.count, rows.length});
     };
-    return here({.inputs = from(0, 0), .labels = from(1, ops::kIgnoredLabel), .context = {}},
-                rows.length);
+    return padded(from(0), from(1));
   }
 
-  // Returns this rank's positions of all rows, and their context. num_tokens: number of tokens of a
-  // row without padding.
-  Batch here(const Batch& whole, int64_t num_tokens) const {
-    const int64_t length = whole.inputs.size(1);
-    const at::Tensor positions =
-        ranks_ ? parallel::positions_here(length, *ranks_) : at::arange(length, at::kLong);
-    Batch part{
-        .inputs = whole.inputs.index_select(1, positions).to(options_.device),
-        .labels = whole.labels.index_select(1, positions).to(options_.device),
-        .context = nn::make_step_context(whole.inputs.size(0), positions.numel(), options_.device)};
-    part.context.positions = positions.to(options_.device);
-    part.context.whole_sequence = part.context.length = length;
-    if (options_.masks && num_tokens < length) {  // an encoder sees padding, unless it is apart
-      part.context.documents = at::arange(length, at::kLong)
-                                   .ge(num_tokens)
-                                   .to(at::kLong)
-                                   .expand({whole.inputs.size(0), length})
-                                   .contiguous()
-                                   .to(options_.device);
+  data::Batch padded(const at::Tensor& tokens, const at::Tensor& labels) const {
+    const at::Tensor filled = fill_up(tokens, 0);
+    const int64_t count = filled.size(0), length = filled.size(1);
+    data::Batch batch =
+        data::text_batch(filled, fill_up(labels, ops::kIgnoredLabel), std::vector<int64_t>(count));
+    if (options_.masks && tokens.size(1) < length) {  // an encoder sees padding, unless it is apart
+      batch.set(data::kDocuments, at::arange(length, at::kLong)
+                                      .ge(tokens.size(1))
+                                      .to(at::kLong)
+                                      .expand({count, length})
+                                      .contiguous());
     }
-    return part;
+    return batch;
   }
 
   // Returns the sum of this rank's losses. Ranks along tp compute the same sum: all but the first
   // return 0, so that the sum over all ranks counts it once.
   double loss_sum(const Rows& rows) {
-    const Batch batch = read(rows_of_replica(rows));
+    const data::Batch whole = read(rows_of_replica(rows));
+    const nn::StepContext context = model_.context_of(whole, {}, part_);
+    const data::Batch batch = data::local_batch(whole, part_);
     double sum = 0;
     stages_.run([&](int stage, const at::Tensor& before) {
       const models::Streams start =
-          stage == 0 ? model_.embed(batch.inputs, batch.context) : models::Streams{before};
+          stage == 0 ? model_.inputs(batch, context) : models::Streams{before};
       const Range blocks = strategy_.blocks_of_stage(stage, model_.num_blocks());
-      const at::Tensor x = model_.run_blocks(blocks, start, batch.context).x;
+      const at::Tensor x = model_.run_blocks(blocks, start, context).x;
       if (stage < strategy_.num_stages() - 1) return x;
-      sum = model_.head_loss_sum(x, batch.labels, batch.context).item<double>();
+      sum = model_.head_loss_sum(x, batch.at(data::kLabels), context).item<double>();
       return at::Tensor();
     });
     return ranks_ && ranks_->coordinate(Axis::tp) > 0 ? 0 : sum;
@@ -213,6 +200,7 @@ class Evaluator {
   const ParallelContext* ranks_;
   Strategy strategy_;
   Stages stages_;
+  nn::SequencePart part_;
 };
 
 }  // namespace

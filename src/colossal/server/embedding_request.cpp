@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "colossal/base/base64.h"
 #include "colossal/server/generation_request.h"
 
 namespace colossal::server {
@@ -106,24 +107,12 @@ EmbeddingRequest read_embedding_request(const Json& body, const ServedModel& mod
 }
 
 std::string base64_of(const std::vector<double>& numbers) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::vector<uint8_t> bytes;
+  std::string bytes;
   for (const double number : numbers) {
     const auto bits = std::bit_cast<uint32_t>(static_cast<float>(number));
-    for (int shift = 0; shift < 32; shift += 8)
-      bytes.push_back(static_cast<uint8_t>(bits >> shift));
+    for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(bits >> shift & 0xff);
   }
-  std::string text;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    const size_t count = std::min<size_t>(3, bytes.size() - i);
-    uint32_t group = 0;
-    for (size_t k = 0; k < 3; ++k) group = group << 8 | (k < count ? bytes[i + k] : 0);
-    for (size_t k = 0; k < 4; ++k) {
-      text += k <= count ? kDigits[group >> (18 - 6 * k) & 63] : '=';
-    }
-  }
-  return text;
+  return encode_base64(bytes);
 }
 
 Json answer_embeddings(const EmbeddingRequest& request,

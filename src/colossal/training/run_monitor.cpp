@@ -155,7 +155,8 @@ void RunMonitor::begin_evaluation(int64_t total) {
   end_clock();
   evaluation_start_ = Clock::now();
   if (!writes_ || total == 0) return;
-  evaluation_progress_ = std::make_unique<ProgressLine>("evaluating", 0, total, "sequences");
+  evaluation_progress_ =
+      std::make_unique<ProgressLine>("evaluating", 0, total, name_of_samples(job_));
 }
 
 void RunMonitor::evaluated(int64_t done) {
@@ -204,20 +205,25 @@ std::map<std::string, int64_t> RunMonitor::sent_so_far() const {
 void RunMonitor::end_step(const StepResult& result, std::optional<double> validation_loss) {
   end_clock();
   const double seconds = *step_seconds_;
-  const double flops =
-      static_cast<double>(result.tokens) * job_.model.facts.flops_per_token(job_.sequence_length);
+  const auto units = static_cast<double>(result.units);
+  const double tokens = reads_images() ? units * static_cast<double>(job_.sequence_length) : units;
+  const double flops = tokens * job_.model.facts.flops_per_token(job_.sequence_length);
   pending_.emplace();
   pending_->step = result.step;
   pending_->loss = result.loss;
   pending_->grad_norm = result.grad_norm;
   pending_->learning_rate = result.learning_rate;
-  pending_->tokens = static_cast<double>(result.tokens);
+  pending_->tokens = tokens;
   pending_->tokens_per_second = pending_->tokens / seconds;
   pending_->step_seconds = seconds;
   pending_->model_flops_utilization = flops / seconds / gemm_flops_;
   pending_->memory_peak_bytes = 0;
   pending_->skipped = result.skipped;
   pending_->task_metrics = result.metrics;
+  if (reads_images()) {
+    pending_->task_metrics["images"] = units;
+    pending_->task_metrics["images_per_second"] = units / seconds;
+  }
   count_rows(result.expert_rows);
   if (validation_loss) pending_->validation_loss = *validation_loss;
   if (evaluation_seconds_) pending_->evaluation_seconds = *evaluation_seconds_;
@@ -333,13 +339,15 @@ void RunMonitor::show(const report::StepMetrics& metrics) {
     task_metrics += fmt::format(" | {} {:.4g}", name, found->second);
   }
   const double tokens = metrics.tokens;
+  const bool images = reads_images();
+  const double units = images ? metrics.task_metrics.at("images") : tokens;
   const double gemm_share =
       tokens * job_.model.facts.flops_per_token(job_.sequence_length) / gemm_flops_;
   progress_->update(metrics.step, [=, loss = metrics.loss](double steps_per_second) {
-    return fmt::format("loss {:.4f}{}{} | {} | {:.0f} % of GEMM | {}", loss, validation,
-                       task_metrics, format_rate(steps_per_second * tokens, "tokens"),
-                       100 * steps_per_second * gemm_share,
-                       format_bytes(machine::peak_resident_bytes()));
+    return fmt::format(
+        "loss {:.4f}{}{} | {} | {:.0f} % of GEMM | {}", loss, validation, task_metrics,
+        format_rate(steps_per_second * units, images ? "images" : "tokens"),
+        100 * steps_per_second * gemm_share, format_bytes(machine::peak_resident_bytes()));
   });
 }
 
@@ -365,6 +373,7 @@ void RunMonitor::write_report() {
                             .step_memory = memory_.second_step(),
                             .expert_rows = expert_rows_,
                             .samples = samples_,
+                            .pictures = pictures_,
                             .samples_step = samples_step_});
   } catch (const IoError& error) {
     if (!report_failed_) log::warn("the run goes on, without a report: {}", error.what());

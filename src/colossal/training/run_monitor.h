@@ -58,6 +58,11 @@ class RunMonitor {
   void end_evaluation();
   // Adds what the model wrote to samples.jsonl and to the report. On rank 0.
   void add_samples(int64_t step, const std::vector<report::TextSample>& samples);
+  // Adds pictures to the report. On rank 0.
+  void add_pictures(int64_t step, std::vector<report::Picture> pictures) {
+    pictures_ = std::move(pictures);
+    samples_step_ = step;
+  }
   // Shows the step's result, and writes report.html at intervals. The step's line in metrics.jsonl
   // is written by the next call of end_step(), prepare_checkpoint() or finish(), when the figures
   // of all ranks have arrived. validation_loss: set if the model was evaluated after this step.
@@ -74,6 +79,7 @@ class RunMonitor {
   void abandon();
 
  private:
+  bool reads_images() const { return job_.model.transformer.patches.has_value(); }
   using Clock = std::chrono::steady_clock;
 
   void flush();  // waits for the figures of the pending step, and writes its metrics
@@ -117,6 +123,7 @@ class RunMonitor {
   std::optional<double> step_seconds_, evaluation_seconds_;  // of this step, when they are over
   std::unique_ptr<ProgressLine> evaluation_progress_;
   std::vector<report::TextSample> samples_;  // of the last evaluation
+  std::vector<report::Picture> pictures_;    // likewise
   int64_t samples_step_ = 0;
   std::map<std::string, int64_t> sent_before_;  // sent_so_far() at the end of the last step
   memory::TierPools::Traffic moved_before_;     // tier_traffic() at the end of the last step

@@ -69,10 +69,14 @@ std::string describe_layout(const Job& job) {
           : " | recompute " + describe_recompute(job.recompute, job.model.facts.layers);
   const std::string group =
       strategy.zero_group == 0 ? "" : fmt::format(" in groups of {}", strategy.zero_group);
-  return fmt::format("{}dp {}{}{}{} | ZeRO {}{}{} | {} sequences of {} tokens a step, {} a forward",
+  return fmt::format("{}dp {}{}{}{} | ZeRO {}{}{} | {} {} of {} tokens a step, {} a forward",
                      describe_pipeline(job), strategy.dp, sp, tp, ep, strategy.zero, group,
-                     recompute, job.config.train.global_batch, job.sequence_length,
-                     job.micro_batch);
+                     recompute, job.config.train.global_batch, name_of_samples(job),
+                     job.sequence_length, job.micro_batch);
+}
+
+const char* name_of_samples(const Job& job) {
+  return job.model.transformer.patches ? "images" : "sequences";
 }
 
 std::string describe_recompute(const memory::Recompute& recompute, int64_t layers) {
@@ -123,6 +127,7 @@ void write_report(const ReportedRun& run) {
   report::RunReport page;
   page.title = directory.filename().string();
   page.samples = run.samples;
+  page.pictures = run.pictures;
   page.samples_step = run.samples_step;
   page.metrics = report::read_metrics(directory / "metrics.jsonl");
   page.step_memory = run.step_memory;
@@ -140,7 +145,9 @@ void write_report(const ReportedRun& run) {
                 {"layers", std::to_string(facts.layers)},
                 {"hidden size", std::to_string(facts.hidden)},
                 {"heads", std::to_string(facts.heads)},
-                {"vocabulary", format_count(facts.vocabulary)},
+                job.model.transformer.patches
+                    ? report::Fact{"classes", format_count(facts.scores)}
+                    : report::Fact{"vocabulary", format_count(facts.vocabulary)},
                 {"layout", describe_layout(job)},
                 {"precision", describe_precision(job.precision)}};
   if (!job.recompute_reason.empty()) page.model.push_back({"recompute", job.recompute_reason});

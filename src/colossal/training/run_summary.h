@@ -19,6 +19,8 @@ std::string describe_layout(const Job& job);
 // Returns "none", "selective", "3 of 12 layers", "selective and 3 of 12 layers", or "full". layers:
 // number of the model's layers.
 std::string describe_recompute(const memory::Recompute& recompute, int64_t layers);
+// Returns what a row of a batch is: "sequences" or "images".
+const char* name_of_samples(const Job& job);
 // Returns the dtypes as text: "compute bf16, masters fp32, gradients bf16".
 std::string describe_precision(const Precision& precision);
 
@@ -38,6 +40,7 @@ struct ReportedRun {
   const std::vector<report::ChartSeries>& step_memory;
   const RowsOfExperts& expert_rows;  // rows routed to each expert; empty without experts
   const std::vector<report::TextSample>& samples;  // of the last evaluation
+  const std::vector<report::Picture>& pictures;    // likewise
   int64_t samples_step = 0;                        // the step after which they were written
 };
 

@@ -105,31 +105,22 @@ void add_end_tokens_of_adapter(const fs::path& base, const text::TaughtText& tau
   text::set_end_tokens(nullptr, files, tokens, tokenizer);
 }
 
-SavedModel describe_saved_adapter(const Job& job, const text::Tokenizer& tokenizer,
-                                  const text::TaughtText& taught) {
+// Returns an adapter's configuration and the names of its labels, without other files.
+SavedModel describe_adapter_alone(const Job& job) {
   const models::ModelAdapter& adapter = *job.model.adapter;
   const adapters::BaseModel base{fs::absolute(job.model.weights).lexically_normal().string(),
                                  job.model.transformer.stored_in_out,
                                  job.model.transformer.scores > 0,
                                  job.model.facts.encoder_layers > 0};
-  nlohmann::json config, shaping_fields;
+  SavedModel saved{.weight_files = weight_files_of(job)};
   if (adapter.prefix) {
     const adapters::PrefixedModel model = models::prefixed_model(job.model);
-    config = adapters::peft_config(*adapter.prefix, model, base.folder, base.scores);
-    shaping_fields = adapters::shaping_fields(*adapter.prefix, model);
+    saved.config = adapters::peft_config(*adapter.prefix, model, base.folder, base.scores);
+    saved.shaping_fields = adapters::shaping_fields(*adapter.prefix, model);
   } else {
     const std::vector<adapters::Product> products = models::list_products(job.model);
-    config = adapters::peft_config(adapter.settings, products, adapter.products, base);
-    shaping_fields = adapters::shaping_fields(adapter.settings, products, adapter.products);
-  }
-  SavedModel saved{.config = std::move(config),
-                   .shaping_fields = std::move(shaping_fields),
-                   .files = source_files(job.model.weights, tokenizer),
-                   .weight_files = weight_files_of(job)};
-  std::erase_if(saved.files, [](const auto& file) { return file.first == kGenerationFile; });
-  if (taught.chat_templates) text::set_chat_templates(saved.files, *taught.chat_templates);
-  if (generates(job)) {
-    add_end_tokens_of_adapter(job.model.weights, taught, tokenizer, saved.files);
+    saved.config = adapters::peft_config(adapter.settings, products, adapter.products, base);
+    saved.shaping_fields = adapters::shaping_fields(adapter.settings, products, adapter.products);
   }
   if (base.scores && job.model.other_fields.contains("problem_type")) {
     nlohmann::json labels;
@@ -139,6 +130,30 @@ SavedModel describe_saved_adapter(const Job& job, const text::Tokenizer& tokeniz
     }
     saved.files.emplace_back(adapters::kLabelsFile, labels.dump(2) + "\n");
   }
+  return saved;
+}
+
+SavedModel describe_saved_adapter(const Job& job, const text::Tokenizer& tokenizer,
+                                  const text::TaughtText& taught) {
+  SavedModel saved = describe_adapter_alone(job);
+  for (auto& file : source_files(job.model.weights, tokenizer)) {
+    if (file.first != kGenerationFile) saved.files.push_back(std::move(file));
+  }
+  if (taught.chat_templates) text::set_chat_templates(saved.files, *taught.chat_templates);
+  if (generates(job)) {
+    add_end_tokens_of_adapter(job.model.weights, taught, tokenizer, saved.files);
+  }
+  return saved;
+}
+
+// Returns a model's config.json without the numbers of tokens, and no other files.
+SavedModel describe_model_alone(const Job& job) {
+  SavedModel saved{.config = without_token_numbers(job.model.other_fields),
+                   .shaping_fields = job.model.config,
+                   .files = {}};
+  saved.config.update(job.model.config);
+  saved.config.erase("torch_dtype");  // transformers 4's name of dtype
+  saved.config["dtype"] = torch_name(job.precision.compute);
   return saved;
 }
 
@@ -154,12 +169,7 @@ SavedModel describe_saved_model(const Job& job, const text::Tokenizer& tokenizer
   if (job.model.adapter) return describe_saved_adapter(job, tokenizer, taught);
   const models::ModelRequest& model = job.config.model;
   const bool keep = !model.path.empty() && numbers_are_of(model, tokenizer);
-  SavedModel saved{.config = without_token_numbers(job.model.other_fields),
-                   .shaping_fields = job.model.config,
-                   .files = {}};
-  saved.config.update(job.model.config);
-  saved.config.erase("torch_dtype");  // transformers 4's name of dtype
-  saved.config["dtype"] = torch_name(job.precision.compute);
+  SavedModel saved = describe_model_alone(job);
   saved.config.update(keep ? token_numbers(model) : token_numbers(model.overrides));
   saved.files = keep ? source_files(model.path, tokenizer) : tokenizer.files();
   if (saved.config.value("eos_token_id", nlohmann::json()).is_null()) {
@@ -181,6 +191,12 @@ SavedModel describe_saved_model(const Job& job, const text::Tokenizer& tokenizer
     log::info("checkpoints have the token numbers of {}, not those of {}", job.tokenizer,
               model.path);
   }
+  return saved;
+}
+
+SavedModel describe_saved_image_model(const Job& job, const std::string& processor) {
+  SavedModel saved = job.model.adapter ? describe_adapter_alone(job) : describe_model_alone(job);
+  saved.files.emplace_back("preprocessor_config.json", processor);
   return saved;
 }
 

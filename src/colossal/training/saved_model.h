@@ -51,4 +51,8 @@ struct SavedModel {
 SavedModel describe_saved_model(const Job& job, const text::Tokenizer& tokenizer,
                                 const text::TaughtText& taught = {});
 
+// The same for a model that reads images. The files are config.json or adapter_config.json, and
+// `processor`, the contents of preprocessor_config.json.
+SavedModel describe_saved_image_model(const Job& job, const std::string& processor);
+
 }  // namespace colossal

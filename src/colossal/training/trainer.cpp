@@ -13,6 +13,7 @@
 #include "colossal/checkpoint/all_or_none.h"
 #include "colossal/checkpoint/checkpoint.h"
 #include "colossal/checkpoint/model_weights.h"
+#include "colossal/engine/control.h"
 #include "colossal/engine/engine.h"
 #include "colossal/engine/order_recording.h"
 #include "colossal/engine/state_shapes.h"
@@ -33,6 +34,9 @@
 
 namespace colossal {
 namespace {
+
+// What the names of metrics of an evaluation begin with.
+const std::string kOfValidation = "validation_";
 
 constexpr int kStateVersion = 1;
 
@@ -145,7 +149,7 @@ class Trainer {
         memory_checkpoints_(folders.memory_checkpoints()),
         task_(make_task(job, context_, hooks.during_set_up)),
         base_digest_(job.model.adapter ? io::folder_digest(job.model.weights).model : ""),
-        saved_model_(describe_saved_model(job, task_->tokenizer(), task_->taught())),
+        saved_model_(task_->saved_model()),
         memory_(context_),
         build_(parallel::make_builder(context_, models::sharding(job.model))),
         model_(models::build_model(job.model, *build_)),
@@ -364,7 +368,8 @@ class Trainer {
     summary_.stopped = result.stop_requested && !last;
     std::optional<double> validation_loss;
     if (!summary_.stopped && is_evaluated(result.step)) {
-      validation_loss = summary_.validation_loss = evaluate_and_sample(/*may_stop=*/!last);
+      validation_loss = summary_.validation_loss =
+          evaluate_and_sample(/*may_stop=*/!last, result.metrics);
     }
     const bool is_best = compare(result, validation_loss);
     monitor_.end_step(result, validation_loss);
@@ -410,14 +415,19 @@ class Trainer {
   }
 
   // Compares the step with the best ones, if it is a step of which the metric is looked at: for
-  // validation_loss, one with an evaluation; for a metric of training, one with a checkpoint.
+  // validation_loss and other metrics of an evaluation, one with an evaluation; for a metric of
+  // training, one with a checkpoint.
   // Returns whether its checkpoint is to be kept as one of the best.
   bool compare(const StepResult& result, const std::optional<double>& validation_loss) {
     const CheckpointConfig& config = job_.config.checkpoint;
     if (config.keep_best == 0 && job_.config.train.early_stopping == 0) return false;
     std::optional<double> value = validation_loss;
-    if (config.best_metric != "validation_loss") {
-      value = find_metric(result, config.best_metric);
+    const std::string& metric = config.best_metric;
+    if (metric.starts_with(kOfValidation)) {
+      if (!validation_loss) return false;
+      if (metric != "validation_loss") value = find_metric(result, metric);
+    } else {
+      value = find_metric(result, metric);
       const bool looked_at = config.every > 0 && result.step % config.every == 0;
       if (!looked_at && result.step != job_.config.train.steps) return false;
     }
@@ -462,13 +472,19 @@ class Trainer {
     if (summary_.stopped) comm::barrier(context_.world_group());
   }
 
-  std::optional<double> evaluate_and_sample(bool may_stop) {
+  // Evaluates, adds the metrics of the evaluation to `metrics`, and shows samples. Returns the mean
+  // loss, as evaluate().
+  std::optional<double> evaluate_and_sample(bool may_stop, std::map<std::string, double>& metrics) {
     const int64_t batch = job_.config.train.global_batch;
     const int64_t steps = task_->has_validation() ? num_evaluation_steps() : 0;
     monitor_.begin_evaluation(steps * batch);
     std::optional<double> loss;
-    if (steps > 0) loss = evaluate(steps, may_stop);
-    if (!summary_.stopped) sample();
+    if (steps > 0) loss = evaluate(steps, may_stop, metrics);
+    if (!summary_.stopped) {
+      sample();
+      const std::vector<report::Picture> pictures = task_->pictures(engine_);
+      if (!pictures.empty()) monitor_.add_pictures(engine_.steps_done(), pictures);
+    }
     monitor_.end_evaluation();
     return loss;
   }
@@ -508,8 +524,10 @@ class Trainer {
   }
 
   // Returns the mean loss; nothing if a request to stop ended the evaluation, so that the save need
-  // not wait.
-  std::optional<double> evaluate(int64_t steps, bool may_stop) {
+  // not wait. Adds the means of the task's metrics over all labels to `metrics`; their names begin
+  // with kOfValidation.
+  std::optional<double> evaluate(int64_t steps, bool may_stop,
+                                 std::map<std::string, double>& metrics) {
     Engine::Evaluation sum;
     data::BatchLoader loader = task_->validation_loader();
     for (int64_t step = 0; step < steps; ++step) {
@@ -523,7 +541,13 @@ class Trainer {
       }
       sum.loss_sum += part.loss_sum;
       sum.count += part.count;
+      for (const auto& [name, value] : part.metrics) {
+        if (!is_maximum(name)) sum.metrics[name] += value * part.count;
+      }
       monitor_.evaluated((step + 1) * job_.config.train.global_batch);
+    }
+    for (const auto& [name, total] : sum.metrics) {
+      if (sum.count > 0) metrics[kOfValidation + name] = total / sum.count;
     }
     return sum.mean();
   }

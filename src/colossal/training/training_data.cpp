@@ -4,6 +4,7 @@
 #include "colossal/base/log.h"
 #include "colossal/base/units.h"
 #include "colossal/data/denoising.h"
+#include "colossal/data/token_dataset.h"
 #include "colossal/job/tokenizer_choice.h"
 #include "colossal/training/agreement.h"
 
@@ -91,6 +92,13 @@ std::string describe(std::span<const data::TokenDataset> sources) {
 
 std::span<const data::TokenDataset> as_sources(const std::optional<data::TokenDataset>& dataset) {
   return {dataset ? &*dataset : nullptr, dataset ? size_t{1} : size_t{0}};
+}
+
+const Job& of_texts(const Job& job) {
+  if (!job.model.transformer.patches) return job;
+  throw ConfigError(
+      fmt::format("the model, of family {}, reads images; train it with colossal tune classify",
+                  job.model.facts.family));
 }
 
 // Returns what a log says about the tokens before each document.
@@ -206,7 +214,7 @@ TrainingData::TrainingData(const Job& job, const ParallelContext& context,
     : job_(job),
       context_(context),
       shape_(batch_shape(job, context)),
-      tokenizer_(open_tokenizer(job)) {
+      tokenizer_(open_tokenizer(of_texts(job))) {
   if (job.model.facts.scores > 0) {
     throw ConfigError(
         fmt::format("model.path = \"{}\": this model gives labels or scores to texts and predicts "

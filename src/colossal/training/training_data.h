@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "colossal/data/batch.h"
 #include "colossal/data/batch_loader.h"
 #include "colossal/data/masking.h"
 #include "colossal/data/mixture.h"
 #include "colossal/data/sampler.h"
+#include "colossal/data/token_dataset.h"
 #include "colossal/job/job.h"
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/text/tokenizer/tokenizer.h"
@@ -71,7 +71,11 @@ class TrainingData final : public TrainingTask {
   TrainingData(const Job& job, const ParallelContext& context,
                const std::function<void()>& tokenizing);
 
-  const text::Tokenizer& tokenizer() const override { return *tokenizer_; }
+  SavedModel saved_model() const override { return describe_saved_model(job_, *tokenizer_); }
+  std::optional<Texts> texts() const override { return Texts{.tokenizer = *tokenizer_}; }
+  std::vector<int32_t> prompt_tokens(const std::string& prompt) const override {
+    return tokenizer_->encode_prompt(prompt);
+  }
   bool has_validation() const override { return validation_.has_value(); }
 
   data::BatchLoader training_loader(int64_t steps_done) const override;

@@ -9,6 +9,7 @@
 #include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,8 @@
 #include "colossal/engine/engine.h"
 #include "colossal/engine/staged_model.h"
 #include "colossal/job/job.h"
-#include "colossal/text/taught_text.h"
-#include "colossal/text/tokenizer/tokenizer.h"
+#include "colossal/report/run_report.h"
+#include "colossal/training/saved_model.h"
 
 namespace colossal {
 
@@ -25,9 +26,14 @@ class TrainingTask {
  public:
   virtual ~TrainingTask() = default;
 
-  virtual const text::Tokenizer& tokenizer() const = 0;
-  // Returns what the run teaches about the form of texts; checkpoints say it (saved_model.h).
-  virtual text::TaughtText taught() const { return {}; }
+  // Returns the files of the run's checkpoints besides their weights.
+  virtual SavedModel saved_model() const = 0;
+  // What a task that trains on texts knows about them; nullopt: it does not.
+  struct Texts {
+    const text::Tokenizer& tokenizer;
+    text::TaughtText taught = {};  // what the run teaches about the form of texts
+  };
+  virtual std::optional<Texts> texts() const { return std::nullopt; }
   virtual bool has_validation() const = 0;
 
   // Returns a loader of this replica's micro-batches, for the training steps from number
@@ -40,10 +46,9 @@ class TrainingTask {
   virtual data::BatchLoader validation_loader() const = 0;
   virtual int64_t num_validation_steps() const = 0;
 
-  // Returns the tokens of a prompt of train.sample_prompts.
-  virtual std::vector<int32_t> prompt_tokens(const std::string& prompt) const {
-    return tokenizer().encode_prompt(prompt);
-  }
+  // Returns the tokens of a prompt of train.sample_prompts. Throws InternalError if the model
+  // generates no text.
+  virtual std::vector<int32_t> prompt_tokens(const std::string& prompt) const;
 
   // Returns everything on which the run's samples depend, to be stored in a checkpoint.
   virtual nlohmann::json state() const = 0;
@@ -68,6 +73,10 @@ class TrainingTask {
   // shown_metrics() returns the names of the metrics of a step that the progress line shows.
   virtual std::vector<std::string> metrics() const { return {}; }
   virtual std::vector<std::string> shown_metrics() const { return {}; }
+
+  // Called after an evaluation. Returns, on rank 0, pictures that show what the model does.
+  // Collective over all ranks.
+  virtual std::vector<report::Picture> pictures(Engine&) { return {}; }
 
   // Called once, when the trained model has its weights, before the first step. Both arguments
   // remain valid during all later calls. Collective over all ranks.

@@ -18,7 +18,7 @@ constexpr const char* kRunPrefix = "# run ";
 RunConfig used_config(const Job& job) {
   RunConfig config = job.config;
   const models::ModelFacts& facts = job.model.facts;
-  config.data.tokenizer = job.tokenizer;
+  if (!job.tokenizer.empty()) config.data.tokenizer = job.tokenizer;
   config.data.sequence_length = job.sequence_length;
   config.data.objective = facts.encoder_layers > 0 ? "denoising"
                           : facts.causal           ? "causal"

@@ -5,7 +5,9 @@
 
 #include "colossal/adapters/peft_folder.h"
 #include "colossal/base/error.h"
+#include "colossal/base/log.h"
 #include "colossal/base/units.h"
+#include "colossal/data/images/image_source.h"
 #include "colossal/io/hub_cache.h"
 #include "colossal/job/tokenizer_choice.h"
 #include "colossal/tune/methods/reference.h"
@@ -76,6 +78,34 @@ int64_t count_samples(const Tuning& tuning, const RunConfig& run) {
   const auto tokenizer = make_tokenizer(tuning, resolve_tokenizer(run));
   const Samples found = read_samples(run.data.train, *tokenizer, sample_options(tuning, run));
   return std::ssize(pack_samples(found.samples, *run.data.sequence_length, *tuning.config.packing));
+}
+
+// Sets the labels of a model that reads images: its own if those of data.train are among them.
+void resolve_image_labels(const models::ModelSpecification& model, RunConfig& run) {
+  const auto source = data::open_image_source(run.data.train);
+  const std::vector<std::string>& classes = source->classes();
+  if (classes.size() < 2) {
+    throw ConfigError(fmt::format(
+        "data.train: the images have {}, so there is nothing to tell apart; give each class a "
+        "folder, or each line a \"label\"",
+        classes.empty() ? "no labels" : fmt::format("one label (\"{}\")", classes.front())));
+  }
+  if (model.facts.scores > 0 && !run.model.path.empty()) {
+    const std::vector<std::string> own = labels_of(model).names;
+    const auto is_own = [&](const std::string& name) {
+      return std::ranges::find(own, name) != own.end();
+    };
+    if (std::ranges::all_of(classes, is_own)) {
+      run.model.labels = own;
+      return;
+    }
+    log::info(
+        "the model's {} labels do not include all of data.train's: it gets a new head for these {}",
+        format_count(std::ssize(own)), format_count(std::ssize(classes)));
+    run.model.replace_labels = true;
+  }
+  run.model.labels = classes;
+  run.model.problem_type = problem_name(Problem::single_label);
 }
 
 // Sets the labels of the model: its own if it gives labels, else those of the lines in data.train.
@@ -153,7 +183,13 @@ void resolve(const Tuning& tuning, bool has_steps, RunConfig& run) {
   const models::ModelSpecification model = models::resolve_model(run.model);
   refuse_encoder(tuning, model);
   refuse_encoder_decoder(tuning, model);
-  if (tuning.method == Method::classify) resolve_labels(tuning, model, run);
+  const bool reads_images = model.transformer.patches.has_value();
+  if (tuning.method == Method::classify && reads_images) {
+    resolve_image_labels(model, run);
+  } else if (tuning.method == Method::classify) {
+    resolve_labels(tuning, model, run);
+  }
+  if (reads_images && !run.data.sequence_length) run.data.sequence_length = model.facts.positions;
   if (!run.data.sequence_length) {
     const int64_t before = run.adapter.kind == "prefix" ? run.adapter.virtual_tokens : 0;
     const int64_t positions = model.facts.positions - before;
@@ -171,7 +207,8 @@ void resolve(const Tuning& tuning, bool has_steps, RunConfig& run) {
                     tuning.config.max_completion_length, *run.data.sequence_length));
   }
   if (has_steps || run.train.global_batch < 1) return;
-  auto samples = static_cast<double>(count_samples(tuning, run));
+  auto samples = static_cast<double>(reads_images ? data::open_image_source(run.data.train)->size()
+                                                  : count_samples(tuning, run));
   if (is_online(tuning.method)) {
     samples *= static_cast<double>(tuning.config.num_generations * tuning.config.num_iterations);
   }

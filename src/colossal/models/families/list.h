@@ -13,6 +13,9 @@ namespace cohere { Family family(); }
 namespace cohere2 { Family family(); }
 namespace deepseek_v2 { Family family(); }
 namespace deepseek_v3 { Family family(); }
+namespace deit { Family family(); }
+namespace dinov2 { Family family(); }
+namespace dinov2_with_registers { Family family(); }
 namespace distilbert { Family family(); }
 namespace falcon { Family family(); }
 namespace gemma { Family family(); }
@@ -38,6 +41,7 @@ namespace qwen3_moe { Family family(); }
 namespace roberta { Family family(); }
 namespace smollm3 { Family family(); }
 namespace t5 { Family family(); }
+namespace vit { Family family(); }
 namespace xlm_roberta { Family family(); }
 }  // namespace colossal::models
 // clang-format on

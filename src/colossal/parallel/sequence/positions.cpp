@@ -25,4 +25,10 @@ at::Tensor positions_here(int64_t sequence, const ParallelContext& context) {
   return at::cat(runs);
 }
 
+nn::SequencePart sequence_part(const ParallelContext& context) {
+  if (context.strategy().sp == 1) return {.device = context.device()};
+  return {.device = context.device(),
+          .positions_of = [&context](int64_t length) { return positions_here(length, context); }};
+}
+
 }  // namespace colossal::parallel

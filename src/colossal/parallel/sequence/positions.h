@@ -9,6 +9,7 @@
 
 #include "colossal/base/range.h"
 #include "colossal/mesh/parallel_context.h"
+#include "colossal/nn/sequence_part.h"
 
 namespace colossal::parallel {
 
@@ -21,5 +22,8 @@ std::vector<Range> positions_of_rank(SequenceMode mode, int64_t sequence, int ra
 // Returns the positions that this rank holds of a sequence of `sequence` tokens, [positions on this
 // rank] int64 on the host. Throws InternalError if `sequence` is less than sp.
 at::Tensor positions_here(int64_t sequence, const ParallelContext& context);
+
+// Returns the part of each sequence that this rank computes. `context` must outlive the result.
+nn::SequencePart sequence_part(const ParallelContext& context);
 
 }  // namespace colossal::parallel

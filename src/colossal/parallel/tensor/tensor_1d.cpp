@@ -402,6 +402,14 @@ std::unique_ptr<nn::Embedding> Tensor1dBuilder::embedding(const std::string& nam
                                                ranks_);
 }
 
+nn::TokenPart Tensor1dBuilder::token_part() const {
+  if (!ranks_.share_tokens) return nullptr;
+  return [ranks = ranks_](const at::Tensor& tokens, const StepContext& context) {
+    const Range here = ranks.rows(context).here();
+    return tokens.flatten(0, 1).narrow(0, here.begin, here.size());
+  };
+}
+
 std::unique_ptr<nn::PositionEmbedding> Tensor1dBuilder::position_embedding(
     const std::string& name, const nn::EmbeddingOptions& options) {
   if (!ranks_.share_tokens) return DenseBuilder::position_embedding(name, options);

@@ -62,6 +62,7 @@ class Tensor1dBuilder : public ExpertBuilder {
 
  protected:
   nn::Placement whole() const override;
+  nn::TokenPart token_part() const override;
   nn::Placement of_all_heads() const override;
   nn::Placement of_heads(nn::HeadKind kind) const override;
   nn::LocalHeads heads_here(int64_t heads, int64_t kv_heads) const override;

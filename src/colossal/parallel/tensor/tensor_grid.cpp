@@ -279,6 +279,13 @@ nn::Placement TensorGridBuilder::of_features(int64_t features) const {
   return placement;
 }
 
+nn::TokenPart TensorGridBuilder::token_part() const {
+  return [&batch = grid_.between.batch](const at::Tensor& tokens, const StepContext& context) {
+    const Range here = batch.here(context.batch);
+    return tokens.narrow(0, here.begin, here.size());
+  };
+}
+
 std::vector<Range> TensorGridBuilder::rows_of_pieces(int64_t vocabulary) const {
   std::vector<Range> rows;
   for (int part = 0; part < side(); ++part) {

@@ -125,6 +125,7 @@ class TensorGridBuilder : public ExpertBuilder {
   // Returns the placement of a parameter with one value for each of the `features` features of an
   // activation between pairs.
   nn::Placement of_features(int64_t features) const override;
+  nn::TokenPart token_part() const override;
   std::unique_ptr<nn::Norm> make_norm(nn::NormParts parts) override;
   nn::Placement of_all_heads() const override;
   nn::Placement of_heads(nn::HeadKind kind) const override;

@@ -41,13 +41,6 @@ bool begins_with_plain_ascii(std::string_view text) {
          (text.size() == 1 || (is_ascii_byte(text[1]) && text[0] != '\r'));
 }
 
-int base64_digit(char c) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const size_t digit = kDigits.find(c);
-  return digit == std::string_view::npos ? -1 : static_cast<int>(digit);
-}
-
 }  // namespace
 
 Charsmap::Charsmap(std::string_view table) {
@@ -108,29 +101,6 @@ std::string Charsmap::replace(std::string_view text) const {
     text.remove_prefix(length);
   }
   return result;
-}
-
-std::optional<std::string> decode_base64(std::string_view text) {
-  if (text.size() % 4 != 0) return std::nullopt;
-  std::string bytes;
-  for (size_t begin = 0; begin < text.size(); begin += 4) {
-    const bool is_last = begin + 4 == text.size();
-    std::string_view group = text.substr(begin, 4);
-    if (is_last) group = group.substr(0, group.find('='));
-    if (group.size() < 2 ||
-        text.substr(begin + group.size(), 4 - group.size()).find_first_not_of('=') !=
-            std::string_view::npos) {
-      return std::nullopt;
-    }
-    uint32_t bits = 0;
-    for (size_t i = 0; i < 4; ++i) {
-      const int digit = i < group.size() ? base64_digit(group[i]) : 0;
-      if (digit < 0) return std::nullopt;
-      bits = bits << 6 | static_cast<uint32_t>(digit);
-    }
-    for (size_t i = 0; i + 1 < group.size(); ++i) bytes += static_cast<char>(bits >> (16 - 8 * i));
-  }
-  return bytes;
 }
 
 }  // namespace colossal::text

@@ -37,7 +37,4 @@ class Charsmap {
   std::string replacements_;     // zero-terminated strings; leaves of the trie have their offsets
 };
 
-// Decodes base64 with padding (RFC 4648). Returns nullopt if `text` is not valid base64.
-std::optional<std::string> decode_base64(std::string_view text);
-
 }  // namespace colossal::text

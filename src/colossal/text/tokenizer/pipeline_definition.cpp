@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "colossal/base/base64.h"
 #include "colossal/text/tokenizer/character_sets.h"
 #include "colossal/text/tokenizer/charsmap.h"
 #include "colossal/text/tokenizer/oniguruma.h"

@@ -1,5 +1,6 @@
 #include <ATen/ops/log_sigmoid.h>
 
+#include "colossal/data/text_batch.h"
 #include "colossal/ops/loss/linear_cross_entropy.h"
 #include "colossal/tune/methods/tasks.h"
 #include "colossal/tune/samples/pairs.h"
@@ -91,13 +92,13 @@ class Orpo final : public WithoutReference {
   // The loss of the chosen rows includes their prompts; the odds ratio is of completions only.
   void add_fields(data::Batch& batch, const std::vector<const Row*>& rows) const override {
     const int64_t pairs = std::ssize(rows) / 2;
-    at::Tensor of_completion = batch.labels.ne(ops::kIgnoredLabel).to(at::kDouble);
+    at::Tensor of_completion = batch.at(data::kLabels).ne(ops::kIgnoredLabel).to(at::kDouble);
     for (int64_t i = 0; i < pairs; ++i) {
       for (int64_t t = 0; t + 1 < rows[i]->prompt_tokens; ++t) {
-        batch.labels[i][t] = rows[i]->tokens[t + 1];
+        batch.at(data::kLabels)[i][t] = rows[i]->tokens[t + 1];
       }
     }
-    batch.fields[kLabelWeights] = {.values = of_completion, .sequence_dim = 1};
+    batch.set(kLabelWeights, of_completion, 1);
   }
 };
 

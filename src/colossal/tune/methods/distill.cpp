@@ -4,6 +4,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/base/random.h"
+#include "colossal/data/text_batch.h"
 #include "colossal/engine/frozen_model.h"
 #include "colossal/ops/loss/linear_cross_entropy.h"
 #include "colossal/training/training_data.h"
@@ -82,7 +83,7 @@ class Distill final : public SampleTask {
         [this](int64_t step) {
           std::vector<data::Batch> batches = read_training_step(step);
           for (data::Batch& batch : batches) {
-            if (samples_itself(step)) batch.fields[kToSample] = {at::full({1}, 1, at::kLong)};
+            if (samples_itself(step)) batch.set(kToSample, at::full({1}, 1, at::kLong));
           }
           return batches;
         },
@@ -95,7 +96,7 @@ class Distill final : public SampleTask {
   }
 
   void complete(std::vector<data::Batch>& batches, Engine& engine) override {
-    if (batches.front().fields.contains(kToSample)) sample(batches, engine);
+    if (batches.front().has(kToSample)) sample(batches, engine);
     teacher_->run(batches);
     of_teacher_.move_to(batches, kTeacher);
   }
@@ -103,11 +104,12 @@ class Distill final : public SampleTask {
   HeadLoss loss() const override {
     return [this](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
                   const nn::StepContext& step) {
-      const at::Tensor found = model.head_divergences(
-          x, batch.fields.at(kTeacher).values, config().beta, tempered(step, config().temperature));
-      const at::Tensor mask = batch.labels.ne(ops::kIgnoredLabel).to(found.scalar_type());
+      const at::Tensor found = model.head_divergences(x, batch.at(kTeacher), config().beta,
+                                                      tempered(step, config().temperature));
+      const at::Tensor mask =
+          batch.at(data::kLabels).ne(ops::kIgnoredLabel).to(found.scalar_type());
       LossSum loss{.sum = (found * mask).sum(), .count = mask.sum().item<int64_t>()};
-      const bool sampled = batch.fields.contains(kToSample);
+      const bool sampled = batch.has(kToSample);
       loss.metrics[kOnPolicy] = {at::full({}, sampled ? 1 : 0, at::kDouble), 1};
       for (const auto& [name, value] : batch.fields) {
         if (!name.starts_with(kSampled)) continue;
@@ -120,7 +122,8 @@ class Distill final : public SampleTask {
   HeadLoss loss_to_record() const override {
     return [](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
               const nn::StepContext& step) {
-      return LossSum{.sum = model.local_logits(x, step).sum(), .count = batch.labels.numel()};
+      return LossSum{.sum = model.local_logits(x, step).sum(),
+                     .count = batch.at(data::kLabels).numel()};
     };
   }
 
@@ -162,9 +165,9 @@ class Distill final : public SampleTask {
         rows.push_back(row_of(prompts[position - first], completions[position - first]));
       }
       batch = make_batch(rows, batch.sample_ids);
-      batch.fields[kToSample] = {at::full({1}, 1, at::kLong)};
+      batch.set(kToSample, at::full({1}, 1, at::kLong));
       for (const auto& [name, value] : told) {
-        batch.fields[kSampled + name] = {at::full({1}, value, at::kDouble)};
+        batch.set(kSampled + name, at::full({1}, value, at::kDouble));
       }
     }
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "colossal/data/text_batch.h"
 #include "colossal/tune/methods/reference.h"
 #include "colossal/tune/methods/tasks.h"
 #include "colossal/tune/samples/pairs.h"
@@ -33,7 +34,7 @@ class Dpo final : public PairTask {
                   const nn::StepContext& step) {
       const CompletionScores found = score_completions(model, x, batch, step, context());
       PairScores scores = pairs_of(found.log_probability, batch);
-      const PairScores reference = pairs_of(batch.fields.at(Reference::kScores).values, batch);
+      const PairScores reference = pairs_of(batch.at(Reference::kScores), batch);
       scores.reference_chosen = reference.chosen;
       scores.reference_rejected = reference.rejected;
       const at::Tensor chosen = (scores.chosen - reference.chosen).detach() * config().beta;
@@ -69,7 +70,7 @@ class Dpo final : public PairTask {
   void add_fields(data::Batch& batch, const std::vector<const Row*>& rows) const override {
     if (!config().ld_alpha) return;
     const int64_t pairs = std::ssize(rows) / 2;
-    at::Tensor weights = at::ones(batch.labels.sizes(), at::kDouble);
+    at::Tensor weights = at::ones(batch.at(data::kLabels).sizes(), at::kDouble);
     for (int64_t i = 0; i < 2 * pairs; ++i) {
       const auto labels = [&](const Row* row) {
         return std::ssize(row->tokens) - row->prompt_tokens;
@@ -78,7 +79,7 @@ class Dpo final : public PairTask {
       const int64_t tail = rows[i]->prompt_tokens - 1 + shared;  // label t is token t + 1
       if (tail < weights.size(1)) weights[i].slice(0, tail).fill_(*config().ld_alpha);
     }
-    batch.fields[kLabelWeights] = {.values = weights, .sequence_dim = 1};
+    batch.set(kLabelWeights, weights, 1);
   }
 
   std::optional<Reference> reference_;

@@ -2,7 +2,7 @@
 #include <ATen/ops/full.h>
 
 #include "colossal/base/error.h"
-#include "colossal/engine/batch_context.h"
+#include "colossal/data/text_batch.h"
 #include "colossal/engine/frozen_model.h"
 #include "colossal/ops/loss/linear_cross_entropy.h"
 #include "colossal/tune/methods/reference.h"
@@ -45,10 +45,10 @@ class DraftHead final : public SampleTask {
   // for its logits after them. The context of the second pass lacks the first token.
   void complete(std::vector<data::Batch>& batches, Engine&) override {
     std::vector<data::Batch> before = batches;
-    for (data::Batch& batch : before) batch.inputs = batch.fields.at(kBefore).values;
+    for (data::Batch& batch : before) batch.set(data::kTokens, batch.at(kBefore), 1);
     wants_states_ = true;
     teacher_->run(before);
-    states_.move_to(batches, kStatesField);
+    states_.move_to(batches, data::kTargetStates);
     wants_states_ = false;
     teacher_->run(batches);
     logits_.move_to(batches, kGuessed);
@@ -58,9 +58,9 @@ class DraftHead final : public SampleTask {
     return [](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
               const nn::StepContext& step) {
       constexpr double kForward = 0;  // KL(model || head)
-      const at::Tensor found =
-          model.head_divergences(x, batch.fields.at(kGuessed).values, kForward, step);
-      const at::Tensor mask = batch.labels.ne(ops::kIgnoredLabel).to(found.scalar_type());
+      const at::Tensor found = model.head_divergences(x, batch.at(kGuessed), kForward, step);
+      const at::Tensor mask =
+          batch.at(data::kLabels).ne(ops::kIgnoredLabel).to(found.scalar_type());
       return LossSum{.sum = (found * mask).sum(), .count = mask.sum().item<int64_t>()};
     };
   }
@@ -68,7 +68,8 @@ class DraftHead final : public SampleTask {
   HeadLoss loss_to_record() const override {
     return [](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
               const nn::StepContext& step) {
-      return LossSum{.sum = model.local_logits(x, step).sum(), .count = batch.labels.numel()};
+      return LossSum{.sum = model.local_logits(x, step).sum(),
+                     .count = batch.at(data::kLabels).numel()};
     };
   }
 
@@ -90,9 +91,9 @@ class DraftHead final : public SampleTask {
   std::vector<data::Batch> make_batches(const std::vector<MicroBatch>& drawn) const override {
     std::vector<data::Batch> batches = collate_samples(drawn);
     for (data::Batch& batch : batches) {
-      batch.fields[kBefore] = {batch.inputs, 1};
-      batch.inputs = shifted(batch.inputs, 0);
-      batch.labels = shifted(batch.labels, ops::kIgnoredLabel);
+      batch.set(kBefore, batch.at(data::kTokens), 1);
+      batch.set(data::kTokens, shifted(batch.at(data::kTokens), 0), 1);
+      batch.set(data::kLabels, shifted(batch.at(data::kLabels), ops::kIgnoredLabel), 1);
     }
     return batches;
   }

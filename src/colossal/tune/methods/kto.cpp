@@ -41,16 +41,16 @@ class Kto final : public SampleTask {
       kl = estimate_kl(mismatched, engine);
     }
     reference_->score(batches, engine);
-    for (data::Batch& batch : batches) batch.fields["kl"] = {at::full({}, kl, at::kDouble)};
+    for (data::Batch& batch : batches) batch.set("kl", at::full({}, kl, at::kDouble));
   }
 
   HeadLoss loss() const override {
     return [this](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
                   const nn::StepContext& step) {
       const at::Tensor found = score_completions(model, x, batch, step, context()).log_probability;
-      const at::Tensor ratio = found - batch.fields.at(Reference::kScores).values;
-      const at::Tensor desirable = batch.fields.at("desirable").values;
-      const at::Tensor& kl = batch.fields.at("kl").values;
+      const at::Tensor ratio = found - batch.at(Reference::kScores);
+      const at::Tensor desirable = batch.at("desirable");
+      const at::Tensor& kl = batch.at("kl");
       const at::Tensor losses = kto_loss(ratio, desirable, kl.to(ratio.scalar_type()),
                                          {.beta = config().beta,
                                           .desirable_weight = config().desirable_weight,
@@ -104,7 +104,7 @@ class Kto final : public SampleTask {
       desirable[i] = micro_batch[i].sample->desirable;
     }
     data::Batch batch = collate_rows(rows, std::move(ids));
-    batch.fields["desirable"] = {desirable};
+    batch.set("desirable", desirable);
     return batch;
   }
 

@@ -207,36 +207,6 @@ at::Tensor kto_loss(const at::Tensor& ratio, const at::Tensor& desirable, const 
                    options.undesirable_weight * (1 - at::sigmoid(-above)));
 }
 
-at::Tensor label_loss(Problem problem, const at::Tensor& scores, const at::Tensor& targets) {
-  const at::Tensor wanted = targets.to(scores.device());
-  switch (problem) {
-    case Problem::single_label:
-      return -at::log_softmax(scores, -1).gather(-1, wanted.to(at::kLong)).squeeze(-1);
-    case Problem::multi_label: {
-      const at::Tensor of_scores = wanted.to(scores.scalar_type());
-      // -t log s(x) - (1 - t) log s(-x)
-      return -(of_scores * at::log_sigmoid(scores) + (1 - of_scores) * at::log_sigmoid(-scores))
-                  .mean(-1);
-    }
-    case Problem::regression:
-      break;
-  }
-  return (scores - wanted.to(scores.scalar_type())).square().mean(-1);
-}
-
-at::Tensor label_accuracy(Problem problem, const at::Tensor& scores, const at::Tensor& targets) {
-  const at::Tensor given = scores.detach(), wanted = targets.to(scores.device());
-  switch (problem) {
-    case Problem::single_label:
-      return given.argmax(-1).eq(wanted.squeeze(-1).to(at::kLong)).to(at::kDouble);
-    case Problem::multi_label:
-      return given.gt(0).eq(wanted.gt(0.5)).to(at::kDouble).mean(-1);
-    case Problem::regression:
-      break;
-  }
-  return (given - wanted.to(given.scalar_type())).abs().to(at::kDouble).mean(-1);
-}
-
 at::Tensor reward_loss(const at::Tensor& chosen, const at::Tensor& rejected,
                        const at::Tensor& margin, double center_coefficient) {
   at::Tensor difference = chosen - rejected;

@@ -1,5 +1,5 @@
-// Losses of offline alignment methods (DPO, CPO, SimPO, ORPO, KTO, reward models) and of models
-// that give texts labels, each with its formula. Unless a function says otherwise, inputs are
+// Losses of offline alignment methods (DPO, CPO, SimPO, ORPO, KTO, reward models), each with its
+// formula. Unless a function says otherwise, inputs are
 // log-probabilities of whole completions, i.e. sums over their tokens. Names and details are those
 // of TRL 1.16. Losses of on-policy methods are in policy_losses.h.
 //
@@ -14,8 +14,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "colossal/tune/samples/labels.h"
 
 namespace colossal::tune {
 
@@ -135,19 +133,6 @@ struct KtoOptions {
 //              type "apo_zero_unpaired"
 at::Tensor kto_loss(const at::Tensor& ratio, const at::Tensor& desirable, const at::Tensor& kl,
                     const KtoOptions& options);
-
-// Returns the loss of each text of a model that gives it labels, [rows].
-//   scores   what the model gives, [rows, labels]
-//   targets  as targets_of() (labels.h) returns them: single_label [rows, 1], else [rows, labels]
-//   single_label  -log softmax(scores)[target]
-//   multi_label   mean over labels of the binary cross-entropy of sigmoid(score) and the target
-//   regression    mean over labels of (score - target)^2
-// The means over rows are those of transformers' ...ForSequenceClassification.
-at::Tensor label_loss(Problem problem, const at::Tensor& scores, const at::Tensor& targets);
-// Returns, for each text, how right the model is, [rows] in fp64. single_label: 1 if the highest
-// score is that of the target, else 0; multi_label: the share of labels for which score > 0 agrees
-// with the target; regression: the mean over labels of |score - target|.
-at::Tensor label_accuracy(Problem problem, const at::Tensor& scores, const at::Tensor& targets);
 
 // Returns the loss of a reward model for each pair, [pairs]: -log s(chosen - rejected - margin) +
 // center_coefficient (chosen + rejected)^2 (Bradley and Terry 1952; the second term: Eisenstein et

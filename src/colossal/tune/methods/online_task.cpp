@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "colossal/base/log.h"
+#include "colossal/data/text_batch.h"
 #include "colossal/engine/model_view.h"
 #include "colossal/memory/memory_ledger.h"
 #include "colossal/ops/loss/linear_cross_entropy.h"
@@ -432,11 +433,11 @@ data::Batch OnlineTask::make_batch(const Generation& generation, const Range& ra
   for (const Row& row : rows) pointers.push_back(&row);
   data::Batch batch = collate_rows(pointers, std::move(ids));
   const auto of_tokens = [&](const char* field, const auto& values) {
-    const at::Tensor tokens = at::zeros(batch.labels.sizes(), at::kDouble);
+    const at::Tensor tokens = at::zeros(batch.at(data::kLabels).sizes(), at::kDouble);
     for (int64_t i = 0; i < std::ssize(rows); ++i) {
       fill(tokens, i, rows[i].prompt_tokens, values(generation.completions[range.begin + i]));
     }
-    batch.fields[field] = {.values = tokens, .sequence_dim = 1};
+    batch.set(field, tokens, 1);
   };
   of_tokens(kSampler, [](const ScoredCompletion& c) { return c.completion.log_probabilities; });
   const ScoredCompletion& first = generation.completions.front();
@@ -453,11 +454,11 @@ data::Batch OnlineTask::make_batch(const Generation& generation, const Range& ra
     for (int64_t i = 0; i < std::ssize(rows); ++i) {
       advantages[i] = generation.completions[range.begin + i].advantage;
     }
-    batch.fields[kAdvantages] = {advantages};
+    batch.set(kAdvantages, advantages);
   }
-  batch.fields[kMeanLearned] = {at::full({1}, generation.mean_learned, at::kDouble)};
+  batch.set(kMeanLearned, at::full({1}, generation.mean_learned, at::kDouble));
   for (const auto& [name, value] : generation.metrics) {
-    batch.fields[kTold + name] = {at::full({1}, value, at::kDouble)};
+    batch.set(kTold + name, at::full({1}, value, at::kDouble));
   }
   return batch;
 }
@@ -467,11 +468,11 @@ HeadLoss OnlineTask::loss() const {
                 const nn::StepContext& step) {
     const at::Tensor found = token_log_probabilities(model, x, batch, step, config().temperature);
     const auto field = [&](const char* name) {
-      const auto at = batch.fields.find(name);
-      return at == batch.fields.end() ? at::Tensor() : at->second.values.to(found.scalar_type());
+      const at::Tensor values = batch.find(name);
+      return values.defined() ? values.to(found.scalar_type()) : values;
     };
-    const at::Tensor mask = batch.labels.ne(ops::kIgnoredLabel).to(found.scalar_type());
-    const at::Tensor old = batch.fields.contains(kOld) ? field(kOld) : found.detach();
+    const at::Tensor mask = batch.at(data::kLabels).ne(ops::kIgnoredLabel).to(found.scalar_type());
+    const at::Tensor old = batch.has(kOld) ? field(kOld) : found.detach();
     Scores scores{.policy = {.log_probability = found,
                              .old = old,
                              .reference = field(kReference),
@@ -480,7 +481,7 @@ HeadLoss OnlineTask::loss() const {
                   .lengths = sum_of_rows(mask, context()),
                   .old_values = field(kOldValues),
                   .returns = field(kReturns),
-                  .mean_length = batch.fields.at(kMeanLearned).values.item<double>()};
+                  .mean_length = batch.at(kMeanLearned).item<double>()};
     const ImportanceCorrection correction = config().correction();
     if (correction != ImportanceCorrection::none) {
       const at::Tensor ratios = (old - field(kSampler)) * mask;

@@ -1,5 +1,6 @@
 #include "colossal/tune/methods/policy_scorer.h"
 
+#include "colossal/data/text_batch.h"
 #include "colossal/engine/state_shapes.h"
 #include "colossal/tune/rollout/completion_scores.h"
 
@@ -36,7 +37,7 @@ at::Tensor token_log_probabilities(models::LanguageModel& model, const at::Tenso
                                    double temperature) {
   nn::StepContext tempered = step;
   tempered.temperature = temperature;
-  return model.head_log_probabilities(x, batch.labels, tempered);
+  return model.head_log_probabilities(x, batch.at(data::kLabels), tempered);
 }
 
 PolicyScorer::PolicyScorer(const Job& job, const ParallelContext& context,

@@ -23,7 +23,7 @@ void ScoreCollector::move_to(std::vector<data::Batch>& batches, const char* name
   size_t next = 0;
   for (data::Batch& batch : batches) {
     if (next == found_.size()) break;
-    if (batch.inputs.size(0) > 0) batch.fields[name] = {found_[next++]};
+    if (batch.rows() > 0) batch.set(name, found_[next++]);
   }
   found_.clear();
 }

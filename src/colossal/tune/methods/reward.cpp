@@ -26,7 +26,7 @@ class RewardModel final : public PairTask {
       const int64_t pairs = rewards.size(0) / 2;
       const at::Tensor chosen = rewards.narrow(0, 0, pairs);
       const at::Tensor rejected = rewards.narrow(0, pairs, pairs);
-      const at::Tensor margin = batch.fields.at("margin").values.to(rewards.scalar_type());
+      const at::Tensor margin = batch.at("margin").to(rewards.scalar_type());
       const at::Tensor losses =
           reward_loss(chosen, rejected, margin, config().center_rewards_coefficient);
       return loss_of(losses, {{"accuracy", metric_of(chosen.gt(rejected).to(at::kDouble))},
@@ -55,7 +55,7 @@ class RewardModel final : public PairTask {
       margins[i] = ended[i].margin;
     }
     data::Batch batch = std::move(PairTask::make_batches({drawn}).front());
-    batch.fields["margin"] = {margins};
+    batch.set("margin", margins);
     return batch;
   }
 

@@ -8,6 +8,7 @@
 
 #include "colossal/base/log.h"
 #include "colossal/base/units.h"
+#include "colossal/data/text_batch.h"
 #include "colossal/io/folder_digest.h"
 #include "colossal/text/model_folder.h"
 #include "colossal/training/agreement.h"
@@ -301,9 +302,9 @@ HeadLoss SampleTask::loss_to_record() const {
   const bool has_values = job_.model.transformer.value_head;
   return [has_values](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
                       const nn::StepContext& step) {
-    at::Tensor sum = model.head_log_probabilities(x, batch.labels, step).sum();
+    at::Tensor sum = model.head_log_probabilities(x, batch.at(data::kLabels), step).sum();
     if (has_values) sum = sum + model.head_values(x, step).sum();
-    return LossSum{.sum = sum, .count = batch.labels.numel()};
+    return LossSum{.sum = sum, .count = batch.at(data::kLabels).numel()};
   };
 }
 

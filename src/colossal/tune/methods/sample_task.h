@@ -42,8 +42,13 @@ std::unique_ptr<text::Tokenizer> make_tokenizer(const Tuning& tuning,
 // TrainingTask documents the overridden functions.
 class SampleTask : public TrainingTask {
  public:
-  const text::Tokenizer& tokenizer() const override { return *tokenizer_; }
-  text::TaughtText taught() const override { return taught_; }
+  const text::Tokenizer& tokenizer() const { return *tokenizer_; }
+  // Returns what the run teaches about the form of texts.
+  const text::TaughtText& taught() const { return taught_; }
+  std::optional<Texts> texts() const override { return Texts{*tokenizer_, taught_}; }
+  SavedModel saved_model() const override {
+    return describe_saved_model(job_, *tokenizer_, taught_);
+  }
   // A prompt of a run whose samples are conversations becomes the first message of one.
   std::vector<int32_t> prompt_tokens(const std::string& prompt) const override;
   bool has_validation() const override { return validation_.has_value(); }

@@ -5,9 +5,10 @@
 
 #include <algorithm>
 
-#include "colossal/engine/batch_context.h"
+#include "colossal/data/score_fields.h"
+#include "colossal/data/text_batch.h"
+#include "colossal/engine/score_loss.h"
 #include "colossal/ops/loss/linear_cross_entropy.h"
-#include "colossal/parallel/collectives.h"
 
 namespace colossal::tune {
 Row with_final_padding(Row row, int32_t padding) {
@@ -19,14 +20,14 @@ Row with_final_padding(Row row, int32_t padding) {
 
 void add_reward_positions(const std::vector<const Row*>& rows, int32_t padding,
                           data::Batch& batch) {
-  at::Tensor position = at::zeros(batch.inputs.sizes(), at::kDouble);
+  at::Tensor position = at::zeros(batch.at(data::kTokens).sizes(), at::kDouble);
   for (int64_t i = 0; i < std::ssize(rows); ++i) {
     const std::vector<int32_t>& tokens = rows[i]->tokens;
     int64_t last = std::ssize(tokens) - 1;
     while (last > 0 && tokens[last] == padding) --last;
     position[i][std::min(last, position.size(1) - 1)] = 1;
   }
-  batch.fields[kScoredPosition] = {.values = position, .sequence_dim = 1};
+  batch.set(data::kPooling, position, 1);
 }
 
 data::Batch collate_texts(const std::vector<const Row*>& rows, std::vector<int64_t> sample_ids,
@@ -35,12 +36,12 @@ data::Batch collate_texts(const std::vector<const Row*>& rows, std::vector<int64
   int64_t length = std::max<int64_t>(1, min_length);
   for (const Row* row : rows) length = std::max(length, std::ssize(row->tokens));
   const std::vector<int64_t> shape{std::ssize(rows), length};
-  data::Batch batch{.inputs = at::full(shape, padding, at::kLong),
-                    .labels = at::full(shape, ops::kIgnoredLabel, at::kLong),
-                    .sample_ids = std::move(sample_ids)};
+  data::Batch batch =
+      data::text_batch(at::full(shape, padding, at::kLong),
+                       at::full(shape, ops::kIgnoredLabel, at::kLong), std::move(sample_ids));
   const at::Tensor position = at::zeros(shape, at::kDouble);
   const at::Tensor types = at::zeros(shape, at::kLong), apart = at::zeros(shape, at::kLong);
-  auto inputs = batch.inputs.accessor<int64_t, 2>();
+  auto inputs = batch.at(data::kTokens).accessor<int64_t, 2>();
   auto type_of = types.accessor<int64_t, 2>();
   for (int64_t i = 0; i < std::ssize(rows); ++i) {
     const auto size = std::ssize(rows[i]->tokens);
@@ -49,28 +50,17 @@ data::Batch collate_texts(const std::vector<const Row*>& rows, std::vector<int64
       if (!rows[i]->types.empty()) type_of[i][k] = rows[i]->types[k];
     }
     apart[i].narrow(0, size, length - size).fill_(1);
-    batch.padding += length - size;
+    batch.units -= length - size;
     const bool first = model.scored_position == models::TransformerConfig::ScoredPosition::first;
     position[i][first ? 0 : std::max<int64_t>(0, size - 1)] = 1;
   }
-  batch.fields[kScoredPosition] = {.values = position, .sequence_dim = 1};
+  batch.set(data::kPooling, position, 1);
   if (model.token_types > 1) {
-    batch.fields[kTokenTypesField] = {.values = types.clamp_max(model.token_types - 1),
-                                      .sequence_dim = 1};
+    batch.set(data::kTokenTypes, types.clamp_max(model.token_types - 1), 1);
   }
-  if (!model.causal && batch.padding > 0) batch.documents = apart;
+  const bool is_padded = batch.units < std::ssize(rows) * length;
+  if (!model.causal && is_padded) batch.set(data::kDocuments, apart);
   return batch;
-}
-
-at::Tensor scores_of_rows(models::LanguageModel& model, const at::Tensor& x,
-                          const data::Batch& batch, const nn::StepContext& step,
-                          const ParallelContext& context) {
-  const at::Tensor scores = model.head_scores(x, step);
-  const at::ScalarType wide = scores.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  const at::Tensor chosen = batch.fields.at(kScoredPosition).values.to(wide);
-  const at::Tensor of_rows = (scores.to(wide) * chosen.unsqueeze(-1)).sum(1);
-  if (context.strategy().sp == 1) return of_rows;
-  return parallel::reduce_from_tensor_parallel(of_rows, context.group(Axis::sp));
 }
 
 at::Tensor rewards_of_rows(models::LanguageModel& model, const at::Tensor& x,

@@ -16,38 +16,25 @@
 
 namespace colossal::tune {
 
-// Name of the batch field, [rows, tokens], that is 1 at the position whose scores are those of the
-// row, and 0 elsewhere.
-inline constexpr const char* kScoredPosition = "scored_position";
-
 // Returns the row with the token `padding` appended, unless it already ends with this token. Call
 // it before collate(), which excludes the last token of a row from the inputs: the token excluded
 // is then padding.
 Row with_final_padding(Row row, int32_t padding);
 
-// Adds the field kScoredPosition to a batch. The position is that of the last token that is not
+// Adds the field data::kPooling to a batch. The position is that of the last token that is not
 // `padding`, as in Hugging Face transformers. rows: the rows from which collate() made the batch.
 void add_reward_positions(const std::vector<const Row*>& rows, int32_t padding, data::Batch& batch);
 
 // Returns a batch of whole texts: the inputs of a row are all its tokens, and no position has a
 // label. All rows are padded with the token `padding` to the length of the longest, at least
 // `min_length`; the padding of an encoder's row is a document of its own, which the text does not
-// see. Adds the field kScoredPosition, for the position that model.scored_position says,
+// see. Adds the field data::kPooling, for the position that model.scored_position says,
 // and the types of tokens (Row::types) if the model has token types. sample_ids:
 // Batch::sample_ids, one per row.
 data::Batch collate_texts(const std::vector<const Row*>& rows, std::vector<int64_t> sample_ids,
                           int32_t padding, int64_t min_length,
                           const models::TransformerConfig& model);
 
-// Returns the scores of each row of a batch, [rows, scores], in fp32 (fp64 for an fp64 model),
-// differentiable, equal on all ranks of sp. batch: this rank's part of the batch (local_batch(),
-// batch_context.h), with the field that collate_texts() or add_reward_positions() has added. x: the
-// residual stream after the last block, [rows, tokens on this rank, hidden]. step: the context of
-// the forward pass that computed x. Law with sp > 1: an all-reduce of the scores of all rows over
-// sp, in the forward pass only.
-at::Tensor scores_of_rows(models::LanguageModel& model, const at::Tensor& x,
-                          const data::Batch& batch, const nn::StepContext& step,
-                          const ParallelContext& context);
 // Returns scores_of_rows() of a model with one score, [rows].
 at::Tensor rewards_of_rows(models::LanguageModel& model, const at::Tensor& x,
                            const data::Batch& batch, const nn::StepContext& step,

@@ -1,3 +1,4 @@
+#include "colossal/data/text_batch.h"
 #include "colossal/ops/loss/linear_cross_entropy.h"
 #include "colossal/tune/methods/tasks.h"
 
@@ -6,9 +7,9 @@ namespace {
 
 LossSum dft(models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
             const nn::StepContext& step) {
-  const at::Tensor found = model.head_log_probabilities(x, batch.labels, step);
+  const at::Tensor found = model.head_log_probabilities(x, batch.at(data::kLabels), step);
   return {.sum = -(found * found.detach().exp()).sum(),
-          .count = batch.labels.ne(ops::kIgnoredLabel).sum().item<int64_t>()};
+          .count = batch.at(data::kLabels).ne(ops::kIgnoredLabel).sum().item<int64_t>()};
 }
 
 class Sft final : public SampleTask {

@@ -40,6 +40,7 @@ Make maker_of(Method method) {
 
 MakeTask make_task(const Tuning& tuning) {
   return [tuning](const Job& job, const ParallelContext& context, const Reading& reading) {
+    if (job.model.transformer.patches) return make_classify_images(job, context);
     return maker_of(tuning.method)(job, context, tuning, reading);
   };
 }

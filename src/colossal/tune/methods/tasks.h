@@ -37,9 +37,12 @@ std::unique_ptr<TrainingTask> make_orpo(const Job& job, const ParallelContext& c
 std::unique_ptr<TrainingTask> make_reward(const Job& job, const ParallelContext& context,
                                           const Tuning& tuning, const Reading& reading);
 
-// Trains a model that gives texts labels (labels.h). Loss: label_loss().
+// Trains a model that gives texts labels (labels.h). Loss: label_loss() (engine/score_loss.h).
 std::unique_ptr<TrainingTask> make_classify(const Job& job, const ParallelContext& context,
                                             const Tuning& tuning, const Reading& reading);
+
+// The same for a model that reads images.
+std::unique_ptr<TrainingTask> make_classify_images(const Job& job, const ParallelContext& context);
 
 // KTO: trains on single completions, desirable or undesirable, with a reference model. Loss:
 // kto_loss(), with the loss types "kto" and "apo_zero_unpaired"; the latter takes 0 for the KL

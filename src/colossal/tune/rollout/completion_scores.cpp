@@ -3,6 +3,7 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
+#include "colossal/data/text_batch.h"
 #include "colossal/parallel/collectives.h"
 
 namespace colossal::tune {
@@ -10,11 +11,9 @@ namespace colossal::tune {
 CompletionScores score_completions(models::LanguageModel& model, const at::Tensor& x,
                                    const data::Batch& batch, const nn::StepContext& step,
                                    const ParallelContext& context) {
-  const at::Tensor found = model.head_log_probabilities(x, batch.labels, step);
-  const auto weights = batch.fields.find(kLabelWeights);
-  const at::Tensor weighted = weights == batch.fields.end()
-                                  ? found
-                                  : found * weights->second.values.to(found.scalar_type());
+  const at::Tensor found = model.head_log_probabilities(x, batch.at(data::kLabels), step);
+  const at::Tensor weights = batch.find(kLabelWeights);
+  const at::Tensor weighted = weights.defined() ? found * weights.to(found.scalar_type()) : found;
   at::Tensor sums = at::stack({weighted.sum(1), found.sum(1)});
   if (context.strategy().sp > 1)
     sums = parallel::reduce_from_tensor_parallel(sums, context.group(Axis::sp));

@@ -10,13 +10,13 @@
 
 namespace colossal::tune {
 
-// Name of an optional batch field, [rows, tokens] like batch.labels: the factor of each label's
+// Name of an optional batch field, [rows, tokens] like the labels: the factor of each label's
 // log-probability in CompletionScores::log_probability. If a batch lacks the field, all factors
 // are 1.
 inline constexpr const char* kLabelWeights = "label_weights";
 
 // Scores of the rows of a micro-batch, in fp32 (fp64 for an fp64 model). A label is a token that is
-// trained on, i.e. an element of batch.labels other than -100. The scores are equal on all ranks of
+// trained on, i.e. a label other than -100. The scores are equal on all ranks of
 // sp. Differentiable; gradients are right only if each rank of sp computes the whole loss from the
 // scores, as with sum_of_rows().
 struct CompletionScores {

@@ -11,8 +11,9 @@ std::vector<std::string> complete_prompts(const Job& job, models::LanguageModel&
                                           const std::vector<std::vector<int32_t>>& prompts) {
   TuneConfig greedy;
   greedy.top_k = 1;
-  const text::Tokenizer& tokenizer = task.tokenizer();
-  const RolloutOptions options = rollout_options(greedy, job, tokenizer, task.taught());
+  const TrainingTask::Texts about = task.texts().value();
+  const text::Tokenizer& tokenizer = about.tokenizer;
+  const RolloutOptions options = rollout_options(greedy, job, tokenizer, about.taught);
   std::vector<Prompt> begun;
   for (const std::vector<int32_t>& tokens : prompts) {
     const int64_t room = job.model.facts.positions - std::ssize(tokens);

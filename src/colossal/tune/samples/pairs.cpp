@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "colossal/data/text_batch.h"
 #include "colossal/ops/loss/linear_cross_entropy.h"
 
 namespace colossal::tune {
@@ -33,7 +34,7 @@ std::vector<data::Batch> PairTask::make_batches(const std::vector<MicroBatch>& d
       }
     }
     batches.push_back(collate_rows(rows, std::move(ids)));
-    batches.back().fields[kCompletionLabels] = {count_labels(rows)};
+    batches.back().set(kCompletionLabels, count_labels(rows));
     add_fields(batches.back(), rows);
   }
   return batches;
@@ -41,8 +42,7 @@ std::vector<data::Batch> PairTask::make_batches(const std::vector<MicroBatch>& d
 
 PairScores PairTask::pairs_of(const at::Tensor& scores, const data::Batch& batch) {
   const int64_t pairs = scores.size(0) / 2;
-  const at::Tensor tokens =
-      batch.fields.at(kCompletionLabels).values.to(scores.scalar_type()).clamp_min(1);
+  const at::Tensor tokens = batch.at(kCompletionLabels).to(scores.scalar_type()).clamp_min(1);
   return {.chosen = scores.narrow(0, 0, pairs),
           .rejected = scores.narrow(0, pairs, pairs),
           .chosen_tokens = tokens.narrow(0, 0, pairs),
@@ -52,16 +52,17 @@ PairScores PairTask::pairs_of(const at::Tensor& scores, const data::Batch& batch
 void PairTask::add_mean_chosen_labels(std::vector<data::Batch>& batches) const {
   double labels = 0, rows = 0;
   for (const data::Batch& batch : batches) {
-    const int64_t pairs = batch.labels.size(0) / 2;
+    const int64_t pairs = batch.at(data::kLabels).size(0) / 2;
     rows += static_cast<double>(pairs);
-    labels += batch.labels.narrow(0, 0, pairs).ne(ops::kIgnoredLabel).sum().item<double>();
+    labels +=
+        batch.at(data::kLabels).narrow(0, 0, pairs).ne(ops::kIgnoredLabel).sum().item<double>();
   }
   const at::Tensor mean = at::full({}, mean_over_ranks(labels, rows), at::kDouble);
-  for (data::Batch& batch : batches) batch.fields[kMeanChosenLabels] = {mean};
+  for (data::Batch& batch : batches) batch.set(kMeanChosenLabels, mean);
 }
 
 double PairTask::mean_chosen_labels(const data::Batch& batch) {
-  return batch.fields.at(kMeanChosenLabels).values.item<double>();
+  return batch.at(kMeanChosenLabels).item<double>();
 }
 
 std::vector<std::string> PairTask::pair_metrics() {

@@ -1,0 +1,64 @@
+"""Makes the images of the examples: FOLDER/{train,test}/CLASS/NUMBER.png.
+
+make_data.py shapes FOLDER   discs, squares and triangles in random colours, places and directions, 32 x 32 pixels
+make_data.py digits FOLDER   scikit-learn's handwritten digits, 8 x 8 pixels (needs scikit-learn)
+"""
+import math
+import pathlib
+import random
+import struct
+import sys
+import zlib
+
+
+def write_png(path, width, height, pixels):
+    """pixels: red, green and blue of each pixel, row by row."""
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+    rows = b"".join(b"\0" + pixels[y * width * 3:(y + 1) * width * 3] for y in range(height))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) +
+                     chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+INSIDE = {"disc": lambda x, y: x * x + y * y < 1,
+          "square": lambda x, y: max(abs(x), abs(y)) < 0.85,
+          "triangle": lambda x, y: -0.6 < y < 1 - 1.8 * abs(x)}
+
+
+def draw(shape, source, size=32):
+    """A shape of the colour opposite to that of its ground, with noise."""
+    ground = [source.randrange(256) for _ in range(3)]
+    centre_x, centre_y, radius = source.uniform(11, 21), source.uniform(11, 21), source.uniform(6, 10)
+    turn = source.uniform(0, 2 * math.pi)
+    pixels = bytearray()
+    for row in range(size):
+        for column in range(size):
+            x, y = (column - centre_x) / radius, (row - centre_y) / radius
+            turned = x * math.cos(turn) + y * math.sin(turn), y * math.cos(turn) - x * math.sin(turn)
+            inside = INSIDE[shape](*turned)
+            for value in ground:
+                value = (value + 128) % 256 if inside else value
+                pixels.append(max(0, min(255, round(value + source.gauss(0, 12)))))
+    return bytes(pixels)
+
+
+def make_shapes(folder):
+    source = random.Random(1)
+    for split, count in (("train", 1000), ("test", 200)):
+        for shape in INSIDE:
+            for number in range(count):
+                write_png(folder / split / shape / f"{number:04}.png", 32, 32, draw(shape, source))
+
+
+def make_digits(folder):
+    from sklearn.datasets import load_digits
+    digits = load_digits()
+    for number, (image, digit) in enumerate(zip(digits.images, digits.target)):
+        split = "test" if number % 5 == 4 else "train"
+        pixels = bytes(int(value) * 255 // 16 for row in image for value in row for _ in range(3))
+        write_png(folder / split / str(digit) / f"{number:04}.png", 8, 8, pixels)
+
+
+if __name__ == "__main__":
+    {"shapes": make_shapes, "digits": make_digits}[sys.argv[1]](pathlib.Path(sys.argv[2]))

@@ -1,0 +1,22 @@
+// The loss with which dry runs of a job compute.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "colossal/engine/staged_model.h"
+#include "colossal/job/job.h"
+#include "colossal/mesh/parallel_context.h"
+
+namespace colossal {
+
+struct DryLoss {
+  HeadLoss loss;
+  std::vector<std::string> metrics;  // EngineConfig::metrics of this loss
+};
+
+// Returns the loss that a batch of batch_specification() has: score_loss() for models that give
+// scores, else the cross-entropy of tokens. `context` must outlive the result.
+DryLoss dry_loss(const Job& job, const ParallelContext& context);
+
+}  // namespace colossal

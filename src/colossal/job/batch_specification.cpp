@@ -1,0 +1,36 @@
+#include "colossal/job/batch_specification.h"
+
+#include "colossal/data/image_batch.h"
+#include "colossal/data/score_fields.h"
+#include "colossal/data/text_batch.h"
+#include "colossal/models/labels.h"
+
+namespace colossal {
+namespace {
+
+void add_score_fields(const Job& job, data::BatchSpecification& specification) {
+  const bool classes = models::labels_of(job.model).problem == models::Problem::single_label;
+  if (!job.model.transformer.patches) {
+    specification.fields.push_back({.name = data::kPooling,
+                                    .type = at::kDouble,
+                                    .shape = {job.sequence_length},
+                                    .sequence_dim = 1});
+  }
+  specification.fields.push_back({.name = data::kTargets,
+                                  .type = at::kDouble,
+                                  .shape = {classes ? 1 : job.model.facts.scores}});
+}
+
+}  // namespace
+
+data::BatchSpecification batch_specification(const Job& job) {
+  const auto& patches = job.model.transformer.patches;
+  data::BatchSpecification specification =
+      patches ? data::image_specification(patches->channels, patches->height, patches->width)
+              : data::text_specification(job.sequence_length, job.config.data.separate_documents,
+                                         job.model.facts.encoder_layers > 0);
+  if (job.model.facts.scores > 0) add_score_fields(job, specification);
+  return specification;
+}
+
+}  // namespace colossal

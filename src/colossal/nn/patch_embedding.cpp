@@ -1,0 +1,107 @@
+#include "colossal/nn/patch_embedding.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/upsample_bicubic2d.h>
+
+#include "colossal/base/error.h"
+#include "colossal/nn/layer_scope.h"
+#include "colossal/ops/product/fused_linear.h"
+
+namespace colossal::nn {
+
+int64_t PatchEmbeddingOptions::num_prefix_tokens() const {
+  int64_t count = 0;
+  for (const PrefixTokens& tokens : prefix) count += tokens.count;
+  return count;
+}
+
+int64_t PatchEmbeddingOptions::num_positions() const {
+  int64_t count = position_rows > 0 ? position_rows * position_columns : rows() * columns();
+  for (const PrefixTokens& tokens : prefix) count += tokens.has_positions ? tokens.count : 0;
+  return count;
+}
+
+bool PatchEmbeddingOptions::operator==(const PatchEmbeddingOptions& other) const {
+  return height == other.height && width == other.width && channels == other.channels &&
+         patch == other.patch && features == other.features && bias == other.bias &&
+         prefix == other.prefix && position_rows == other.position_rows &&
+         position_columns == other.position_columns && mask_token == other.mask_token;
+}
+
+namespace {
+
+// Returns the pixels of each patch: [batch, patches, channels * patch * patch].
+at::Tensor patches_of(const at::Tensor& images, const PatchEmbeddingOptions& options) {
+  COLOSSAL_CHECK(images.dim() == 4 && images.size(1) == options.channels &&
+                     images.size(2) == options.height && images.size(3) == options.width,
+                 "images of {} instead of [batch, {}, {}, {}]", fmt::join(images.sizes(), " x "),
+                 options.channels, options.height, options.width);
+  const int64_t rows = options.rows(), columns = options.columns(), size = options.patch;
+  return images.narrow(2, 0, rows * size)
+      .narrow(3, 0, columns * size)
+      .view({images.size(0), options.channels, rows, size, columns, size})
+      .permute({0, 2, 4, 1, 3, 5})
+      .reshape({images.size(0), rows * columns, options.channels * size * size});
+}
+
+}  // namespace
+
+// Prefix tokens have no pixels: their patches are zeros, to whose product their own rows are added.
+at::Tensor PatchEmbedding::forward(const at::Tensor& images, const StepContext& context) const {
+  LayerScope scope = scope_of(parts_.weight);
+  const at::Tensor weight = parts_.weight.use(scope).flatten(1);
+  const int64_t before = parts_.options.num_prefix_tokens();
+  at::Tensor patches = at::constant_pad_nd(
+      patches_of(images.to(weight.scalar_type()), parts_.options), {0, 0, before, 0});
+  const at::Tensor& positions = context.positions;
+  COLOSSAL_CHECK(positions.dim() == 1, "positions of patches that differ between images");
+  if (context.sequence < context.whole_sequence) patches = patches.index_select(1, positions);
+  if (!parts_.token_part) {
+    return ops::fused_linear(patches, {{weight}, {}}) +
+           added_rows(scope).index_select(0, positions);
+  }
+  const at::Tensor here =
+      parts_.token_part(positions.expand({context.batch, context.sequence}), context);
+  return ops::fused_linear(parts_.token_part(patches, context), {{weight}, {}}) +
+         at::embedding(added_rows(scope), here);
+}
+
+at::Tensor PatchEmbedding::added_rows(LayerScope& scope) const {
+  const PatchEmbeddingOptions& options = parts_.options;
+  const at::Tensor positions = parts_.positions.use(scope).flatten(0, -2);
+  std::vector<at::Tensor> rows;
+  int64_t used = 0;  // rows of `positions`
+  for (size_t i = 0; i < options.prefix.size(); ++i) {
+    const at::Tensor tokens = parts_.prefix[i].use(scope).squeeze(0);
+    if (!options.prefix[i].has_positions) {
+      rows.push_back(tokens);
+      continue;
+    }
+    rows.push_back(tokens + positions.narrow(0, used, options.prefix[i].count));
+    used += options.prefix[i].count;
+  }
+  const at::Tensor of_patches = interpolated(positions.narrow(0, used, positions.size(0) - used));
+  rows.push_back(parts_.bias ? of_patches + parts_.bias.use(scope) : of_patches);
+  return at::cat(rows, 0);
+}
+
+at::Tensor PatchEmbedding::interpolated(const at::Tensor& of_patches) const {
+  const PatchEmbeddingOptions& options = parts_.options;
+  const int64_t rows = options.rows(), columns = options.columns();
+  const int64_t stored_rows = options.position_rows, stored_columns = options.position_columns;
+  if (stored_rows == 0 || (stored_rows == rows && stored_columns == columns)) return of_patches;
+  const at::ScalarType type = of_patches.scalar_type();
+  const at::ScalarType wide = type == at::kDouble ? at::kDouble : at::kFloat;
+  const at::Tensor grid =
+      of_patches.to(wide).t().view({1, of_patches.size(1), stored_rows, stored_columns});
+  return at::upsample_bicubic2d(grid, {rows, columns}, /*align_corners=*/false)
+      .flatten(2)
+      .squeeze(0)
+      .t()
+      .to(type);
+}
+
+}  // namespace colossal::nn

@@ -1,0 +1,87 @@
+// PatchEmbedding: the first layer of a vision transformer (A. Dosovitskiy et al., "An Image Is
+// Worth 16x16 Words", 2020). It cuts images into square patches and turns each patch into a token.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "colossal/nn/parameter.h"
+#include "colossal/nn/step_context.h"
+
+namespace colossal::nn {
+
+// Tokens that precede the patches and are the same in all images, such as a class token.
+struct PrefixTokens {
+  std::string name;  // of the parameter, [1, count, features]
+  int64_t count = 1;
+  bool has_positions = true;  // whether position embeddings are added to them
+  bool operator==(const PrefixTokens&) const = default;
+};
+
+// Parameters:
+//   NAME.weight     [features, channels, patch, patch]; a patch has its channels one after the
+//                   other, each row by row
+//   NAME.bias       [features], if `bias`
+//   NAME.positions  position embeddings: one row for each prefix token that has positions, then one
+//                   for each patch, row by row; [rows, features], or [1, rows, features] if
+//                   `positions_with_batch`
+//   NAME.mask_token [1, features], if `mask_token`; frozen: it is for training with masked
+//                   patches
+//   and those of `prefix`, each as NAME.(its name)
+struct PatchEmbeddingOptions {
+  int64_t height = 0, width = 0;  // of the images, in pixels; what a patch does not fill is cut off
+  int64_t channels = 3;
+  int64_t patch = 16;  // pixels along a side of a patch
+  int64_t features = 0;
+  bool bias = true;
+  std::vector<PrefixTokens> prefix = {};
+  // Rows and columns of patches for which there are position embeddings; 0: those of the images. If
+  // images have others, embeddings are interpolated bicubically (align_corners = false, A = -0.75).
+  int64_t position_rows = 0, position_columns = 0;
+  bool positions_with_batch = true;
+  bool mask_token = false;
+  Initializer initializer = Initializer::normal(0.02);  // of all but the bias
+
+  int64_t rows() const { return height / patch; }  // of patches
+  int64_t columns() const { return width / patch; }
+  int64_t num_prefix_tokens() const;
+  int64_t num_tokens() const { return num_prefix_tokens() + rows() * columns(); }
+  // Number of rows of NAME.positions.
+  int64_t num_positions() const;
+  bool operator==(const PatchEmbeddingOptions& other) const;
+};
+
+// Selects, from a tensor with an element for each token of this rank's sequences, [batch, sequence,
+// ..], those of the tokens of which this rank has activations between blocks, in the layout of such
+// activations. No gradient flows through it. Null: of all tokens.
+using TokenPart = std::function<at::Tensor(const at::Tensor& tokens, const StepContext& context)>;
+
+// Written once for all tensor modes: this rank computes its features of its tokens from the whole
+// patches, without communication.
+class PatchEmbedding {
+ public:
+  struct Parts {
+    PatchEmbeddingOptions options;
+    ParameterHandle weight, bias, positions;  // this rank's features; bias: may be empty
+    std::vector<ParameterHandle> prefix;      // one for each of options.prefix
+    TokenPart token_part;
+  };
+  explicit PatchEmbedding(Parts parts) : parts_(std::move(parts)) {}
+
+  // images: [batch, channels, height, width] of any floating-point dtype. Returns the embeddings of
+  // the tokens context.positions, which index the prefix tokens and then the patches.
+  at::Tensor forward(const at::Tensor& images, const StepContext& context) const;
+
+ private:
+  // Returns what is added to each token: [tokens, features on this rank].
+  at::Tensor added_rows(LayerScope& scope) const;
+  at::Tensor interpolated(const at::Tensor& of_patches) const;
+
+  Parts parts_;
+};
+
+}  // namespace colossal::nn

@@ -1,0 +1,122 @@
+// Vision transformers train at every layout as on one rank. Their images have 13 tokens, which
+// divide by nothing.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "colossal/models/families.h"
+#include "tests/support/layout_cases.h"
+#include "tests/support/pairwise.h"
+#include "tests/support/run_ranks.h"
+#include "tests/support/small_families.h"
+#include "tests/support/temporary_directory.h"
+#include "tests/support/tiny_training.h"
+
+namespace colossal::test::vision_layouts {
+namespace {
+
+TinyTraining training_of(const std::string& family) {
+  const TemporaryDirectory folder;
+  TinyTraining training;
+  training.model =
+      models::resolve_model({.path = write_config(folder.path(), small_config(family))})
+          .transformer;
+  training.order_known = true;
+  return training;
+}
+
+// A layout with the settings that do not belong to it.
+struct Case {
+  size_t family = 0;
+  int ranks = 1;
+  Strategy layout{};
+  int64_t micro_batch = 0;
+  bool recompute = false;
+  bool offload = false;
+};
+
+std::vector<Strategy> tensor_modes() {
+  return {{},
+          {.tp = 2},
+          {.tp = 3, .tp_sequence = false},
+          {.tp = 4, .tensor_mode = TensorMode::two_d},
+          {.tp = 4, .tensor_mode = TensorMode::two_and_half_d, .tp_depth = 4},
+          {.tp = 8, .tensor_mode = TensorMode::three_d}};
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> all;
+  for (size_t family = 0; family < vision_family_names().size(); ++family) {
+    for (const Strategy& mode : tensor_modes()) {
+      for (const auto& [sp, sequence] : {std::pair{1, SequenceMode::ring},
+                                         {2, SequenceMode::ring},
+                                         {3, SequenceMode::ulysses}}) {
+        for (const int pp : {1, 2}) {
+          for (const int dp : {1, 2}) {
+            for (const int zero : {0, 1, 2, 3}) {
+              for (const int64_t micro_batch : {0, 1, 5}) {
+                for (const bool recompute : {false, true}) {
+                  for (const bool offload : {false, true}) {
+                    Case made{.family = family,
+                              .layout = mode,
+                              .micro_batch = micro_batch,
+                              .recompute = recompute,
+                              .offload = offload};
+                    made.layout.sp = sp;
+                    made.layout.sequence_mode = sequence;
+                    made.layout.zero = zero;
+                    if (pp > 1) {
+                      made.layout.pp = pp;
+                      made.layout.stage_ranks = {0, 1};
+                    }
+                    made.ranks = pp * dp * sp * mode.tp;
+                    const int parts =
+                        mode.head_ranks() * (sequence == SequenceMode::ulysses ? sp : 1);
+                    if (made.ranks <= 8 && 6 % parts == 0) all.push_back(made);
+                  }
+                }
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  return all;
+}
+
+std::vector<double> settings_of(const Case& made) {
+  return layout_settings(made.layout,
+                         {static_cast<double>(made.family), static_cast<double>(made.ranks),
+                          static_cast<double>(made.micro_batch), made.recompute ? 1.0 : 0.0,
+                          made.offload ? 1.0 : 0.0});
+}
+
+void expect_parity(const std::vector<Case>& cases) {
+  std::map<size_t, TinyResult> serial;
+  for (const Case& made : cases) {
+    TinyTraining training = training_of(vision_family_names()[made.family]);
+    if (!serial.contains(made.family)) serial[made.family] = train_tiny(training, 1);
+    training.layout = made.layout;
+    training.micro_batch = made.micro_batch;
+    if (made.layout.pp > 1) training.layout.stage_blocks = {1, training.model.layers - 1};
+    if (made.recompute) training.recompute = {.selective = true, .full_blocks = 1};
+    if (made.offload) {
+      const memory::TierShares host{.host = 1};
+      training.tiers = {
+          .parameters = host, .gradients = host, .optimizer = host, .activations = host};
+    }
+    TRACED_CASE(fmt::format("{}: {} ranks, {}, micro-batches of {}{}{}",
+                            vision_family_names()[made.family], made.ranks,
+                            layout_name(made.layout), made.micro_batch,
+                            made.recompute ? ", recompute" : "", made.offload ? ", offload" : ""));
+    expect_same(train_tiny(training, made.ranks), serial.at(made.family), 1e-9, training);
+  }
+}
+
+TEST(VisionLayouts, EveryPairOfSettings) {
+  expect_parity(pairwise(all_cases(), settings_of));
+}
+
+}  // namespace
+}  // namespace colossal::test::vision_layouts

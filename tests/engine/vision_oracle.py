@@ -1,0 +1,105 @@
+"""Makes small random vision transformers and writes what ours must compute from their folders.
+
+vision_oracle.py DIRECTORY: for each variant, DIRECTORY/VARIANT gets
+  model/              config.json and weights, as transformers saves them, in float64
+  result.safetensors  pixels [3, channels, height, width], targets [3] as float64, logits, loss, gradient.NAME,
+                      losses of three steps of AdamW, and trained.NAME, the weights after them
+Everything is computed in float64.
+"""
+import json
+import pathlib
+import sys
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import save_file
+from transformers import AutoModelForImageClassification, ViTImageProcessor
+from transformers.core_model_loading import revert_weight_conversion
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+BASES = json.loads((pathlib.Path(__file__).parents[1] / "support" / "vision.json").read_text())
+ACTIVATIONS = {f"hidden_act_{name}": {"hidden_act": name} for name in ("gelu_new", "quick_gelu", "relu", "silu")}
+SWITCHES = {
+    "vit": {**ACTIVATIONS, "other_size": {"images": [20, 13], "image_size": 12}, "qkv_bias": {"qkv_bias": False}, "layer_norm_eps": {"layer_norm_eps": 0.01},
+            "square": {"image_size": 8}, "one_channel": {"num_channels": 1}, "head_dim": {"head_dim": 8}},
+    "deit": {"qkv_bias": {"qkv_bias": True}},
+    "dinov2": {"other_size": {"images": [20, 13]}, "gated": {"use_swiglu_ffn": True}, "no_mask_token": {"use_mask_token": False}},
+    "dinov2_with_registers": {"plain": {"use_swiglu_ffn": False}, "no_registers": {"num_register_tokens": 0}},
+}
+
+
+def use_float64():
+    torch.set_default_dtype(torch.float64)
+    torch.float32 = torch.float = torch.float64
+    torch.Tensor.float = torch.Tensor.double
+
+
+def variants():
+    for family, base in BASES.items():
+        yield family, family, base
+        for name, fields in SWITCHES.get(family, {}).items():
+            yield f"{family}.{name}", family, {**base, **fields}
+
+
+def train(model, pixels, targets, more):
+    """Three steps on these images, with the settings of TinyTraining."""
+    parameters = [p for name, p in model.named_parameters() if not name.endswith("mask_token")]
+    optimizer = torch.optim.AdamW(
+        [{"params": [p for p in parameters if p.dim() >= 2], "weight_decay": 0.1},
+         {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0}],
+        lr=1e-2, betas=(0.9, 0.95), eps=1e-5)
+    losses = []
+    for _ in range(3):
+        loss = F.cross_entropy(model(pixels, **more).logits, targets)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+    return torch.tensor(losses)
+
+
+def write(directory, family, fields):
+    """fields: of the configuration, and "images": the height and width of images of another size."""
+    torch.manual_seed(5)
+    fields = dict(fields)
+    images = fields.pop("images", None)
+    config = CONFIG_MAPPING[family](**fields)
+    config._attn_implementation = "eager"
+    model = AutoModelForImageClassification.from_config(config, dtype=torch.float64).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.1 * torch.randn(parameter.shape)
+    directory.mkdir(parents=True)
+    model.save_pretrained(directory / "model")
+    sides = config.image_size if isinstance(config.image_size, (list, tuple)) else [config.image_size] * 2
+    more = {}
+    if images:
+        ViTImageProcessor(size=dict(zip(("height", "width"), images))).save_pretrained(directory / "model")
+        sides = images
+        more = {"interpolate_pos_encoding": True} if family == "vit" else {}
+    pixels = torch.randn(3, config.num_channels, *sides)
+    targets = torch.randint(0, config.num_labels, (3,))
+    logits = model(pixels, **more).logits
+    loss = F.cross_entropy(logits, targets)
+    loss.backward()
+    result = {"pixels": pixels, "targets": targets.double(), "logits": logits.detach(), "loss": loss.detach()}
+    gradients = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
+    for name, gradient in revert_weight_conversion(model, gradients).items():
+        result["gradient." + name] = gradient.clone()
+    result["losses"] = train(model, pixels, targets, more)
+    trained = {n: p.detach() for n, p in model.named_parameters()}
+    for name, weight in revert_weight_conversion(model, trained).items():
+        result["trained." + name] = weight.clone()
+    save_file({name: tensor.contiguous() for name, tensor in result.items()}, directory / "result.safetensors")
+
+
+def main(root):
+    torch.set_num_threads(1)
+    use_float64()
+    for name, family, fields in variants():
+        write(root / name, family, fields)
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]))

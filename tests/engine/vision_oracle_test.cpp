@@ -1,0 +1,110 @@
+// Vision transformers against transformers: scores, loss, gradients and weights after three steps
+// of AdamW in fp64, from folders that transformers wrote.
+#include <ATen/ops/cross_entropy_loss.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <filesystem>
+
+#include "colossal/data/image_batch.h"
+#include "colossal/data/score_fields.h"
+#include "colossal/models/families.h"
+#include "colossal/nn/dense_builder.h"
+#include "tests/engine/oracle.h"
+#include "tests/support/temporary_directory.h"
+#include "tests/support/tiny_training.h"
+
+namespace colossal::test::vision_oracle {
+namespace {
+
+namespace fs = std::filesystem;
+
+void expect_close(const at::Tensor& found, const at::Tensor& expected, const std::string& what) {
+  ASSERT_EQ(found.sizes(), expected.sizes()) << what;
+  EXPECT_LE((found - expected).norm().item<double>(), 1e-9 * (1 + expected.norm().item<double>()))
+      << what;
+}
+
+// The images and classes that transformers saw.
+void set_images(const io::SafetensorsReader& result, data::Batch& batch) {
+  batch.set(data::kPixels, read_tensor(result, "pixels", at::kDouble));
+  batch.set(data::kTargets, read_tensor(result, "targets", at::kDouble).unsqueeze(1));
+}
+
+void expect_like_transformers(const fs::path& directory) {
+  const models::ModelSpecification specification =
+      models::resolve_model({.path = (directory / "model").string()});
+  nn::DenseBuilder build;
+  const auto model = models::build_model(specification, build);
+  const io::SafetensorsReader weights(directory / "model" / "model.safetensors");
+  const io::SafetensorsReader result(directory / "result.safetensors");
+  int64_t parameters = 0;
+  for (const nn::ParameterHandle& parameter : build.parameters()) {
+    parameter->tensor =
+        read_parameter(weights, "", models::slice_in_files(specification, parameter->name),
+                       at::kDouble)
+            .requires_grad_(parameter->trainable);
+    ASSERT_EQ(parameter->tensor.sizes(), parameter->shape) << parameter->name;
+    parameters += parameter->numel();
+  }
+  EXPECT_EQ(parameters, specification.facts.parameters);
+  data::Batch batch{.sample_ids = {0, 1, 2}};
+  set_images(result, batch);
+  const nn::StepContext context = model->context_of(batch, {}, {});
+  const models::Streams streams =
+      model->run_blocks({0, model->num_blocks()}, model->inputs(batch, context), context);
+  const at::Tensor scores = model->head_scores(streams.x, context).sum(1);
+  expect_close(scores, read_tensor(result, "logits", at::kDouble), "scores");
+  const at::Tensor loss =
+      at::cross_entropy_loss(scores, batch.at(data::kTargets).squeeze(1).to(at::kLong));
+  expect_close(loss, read_tensor(result, "loss", at::kDouble), "loss");
+  torch::autograd::backward({loss}, {});
+  for (const nn::ParameterHandle& parameter : build.parameters()) {
+    if (!parameter->trainable) continue;
+    const TensorSlice slice = models::slice_in_files(specification, parameter->name);
+    expect_close(parameter->tensor.grad(), read_parameter(result, "gradient.", slice, at::kDouble),
+                 parameter->name);
+  }
+}
+
+void expect_trains_like_transformers(const fs::path& directory) {
+  const models::ModelSpecification specification =
+      models::resolve_model({.path = (directory / "model").string()});
+  const io::SafetensorsReader weights(directory / "model" / "model.safetensors");
+  const io::SafetensorsReader result(directory / "result.safetensors");
+  TinyTraining training;
+  training.model = specification.transformer;
+  training.global_batch = 3;
+  training.eps = 1e-5;
+  training.fields = [&](data::Batch& batch) { set_images(result, batch); };
+  nn::DenseBuilder names;
+  models::build_model(specification, names);
+  TinyResult expected;
+  const at::Tensor losses = read_tensor(result, "losses", at::kDouble);
+  expected.losses.assign(losses.const_data_ptr<double>(),
+                         losses.const_data_ptr<double>() + losses.numel());
+  for (const nn::ParameterHandle& parameter : names.parameters()) {
+    const TensorSlice slice = models::slice_in_files(specification, parameter->name);
+    training.initial[parameter->name] = read_parameter(weights, "", slice, at::kDouble);
+    if (!parameter->trainable) continue;
+    expected.weights[parameter->name] = read_parameter(result, "trained.", slice, at::kDouble);
+  }
+  expect_same(train_tiny(training, 1), expected, 1e-7, training);
+}
+
+TEST(VisionOracle, EveryFamilyComputesAndTrainsLikeTransformers) {
+  const TemporaryDirectory folder;
+  run_oracle("vision_oracle.py", folder.path(), "");
+  int variants = 0;
+  for (const auto& entry : fs::directory_iterator(folder.path())) {
+    if (!fs::exists(entry.path() / "result.safetensors")) continue;
+    SCOPED_TRACE(entry.path().filename().string());
+    expect_like_transformers(entry.path());
+    expect_trains_like_transformers(entry.path());
+    ++variants;
+  }
+  EXPECT_EQ(variants, 20);
+}
+
+}  // namespace
+}  // namespace colossal::test::vision_oracle

@@ -1,6 +1,6 @@
 """Makes the images of the examples: FOLDER/{train,test}/CLASS/NUMBER.png.
 
-make_data.py shapes FOLDER   discs, squares and triangles in random colours, places and directions, 32 x 32 pixels
+make_data.py shapes FOLDER   crosses, discs and rings in random colours, places and sizes, crosses turned, 32 x 32 pixels
 make_data.py digits FOLDER   scikit-learn's handwritten digits, 8 x 8 pixels (needs scikit-learn)
 """
 import math
@@ -21,15 +21,16 @@ def write_png(path, width, height, pixels):
                      chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
-INSIDE = {"disc": lambda x, y: x * x + y * y < 1,
-          "square": lambda x, y: max(abs(x), abs(y)) < 0.85,
-          "triangle": lambda x, y: -0.6 < y < 1 - 1.8 * abs(x)}
+INSIDE = {"cross": lambda x, y: min(abs(x), abs(y)) < 0.25 and max(abs(x), abs(y)) < 1,
+          "disc": lambda x, y: x * x + y * y < 0.8,
+          "ring": lambda x, y: 0.4 < x * x + y * y < 1}
 
 
 def draw(shape, source, size=32):
-    """A shape of the colour opposite to that of its ground, with noise."""
-    ground = [source.randrange(256) for _ in range(3)]
-    centre_x, centre_y, radius = source.uniform(11, 21), source.uniform(11, 21), source.uniform(6, 10)
+    """A dark shape on a light ground, with noise."""
+    ground = [source.randrange(160, 256) for _ in range(3)]
+    colour = [source.randrange(96) for _ in range(3)]
+    centre_x, centre_y, radius = source.uniform(11, 21), source.uniform(11, 21), source.uniform(7, 10)
     turn = source.uniform(0, 2 * math.pi)
     pixels = bytearray()
     for row in range(size):
@@ -37,15 +38,14 @@ def draw(shape, source, size=32):
             x, y = (column - centre_x) / radius, (row - centre_y) / radius
             turned = x * math.cos(turn) + y * math.sin(turn), y * math.cos(turn) - x * math.sin(turn)
             inside = INSIDE[shape](*turned)
-            for value in ground:
-                value = (value + 128) % 256 if inside else value
-                pixels.append(max(0, min(255, round(value + source.gauss(0, 12)))))
+            for value in colour if inside else ground:
+                pixels.append(max(0, min(255, round(value + source.gauss(0, 10)))))
     return bytes(pixels)
 
 
 def make_shapes(folder):
     source = random.Random(1)
-    for split, count in (("train", 1000), ("test", 200)):
+    for split, count in (("train", 2000), ("test", 200)):
         for shape in INSIDE:
             for number in range(count):
                 write_png(folder / split / shape / f"{number:04}.png", 32, 32, draw(shape, source))

@@ -123,6 +123,10 @@ class VisionTest(EndToEndTest):
         self.check_predictions(folder, "--ranks=2", "--parallel.dp=2", "--batch=4")
         one = self.run_command("classify", folder, "--image", self.directory / "test" / "red" / "0.jpg")
         self.assertEqual(one.stdout.splitlines()[0], "red")
+        for command in (["serve"], ["generate", "--prompt=red"], ["evaluate", f"--data={__file__}"]):
+            refused = self.run_command(command[0], folder, *command[1:], expect=2)
+            self.assertIn(f"reads images, but colossal {command[0]} needs a model that reads texts; "
+                          "use colossal classify", refused.stderr)
 
     def test_folders_of_transformers_get_a_new_head_for_other_classes(self):
         sizes = dict(hidden_size=36, num_hidden_layers=2, num_attention_heads=3, patch_size=4, num_labels=7)

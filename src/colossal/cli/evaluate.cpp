@@ -87,6 +87,7 @@ void evaluate(EvaluateArguments& arguments, InferenceRanks& ranks) {
   arguments.model = source.folder();
   const models::ModelSpecification specification =
       resolve_trained_model(arguments.model, "evaluate", arguments.adapter);
+  require_texts(specification, "evaluate");
   if (specification.facts.scores > 0) {
     throw ConfigError(
         fmt::format("{}: this model gives labels or scores to texts and predicts no "

@@ -143,7 +143,16 @@ models::ModelSpecification resolve_trained_model(const std::string& folder,
   return models::with_adapter(std::move(specification), adapter);
 }
 
+void require_texts(const models::ModelSpecification& specification, const std::string& command) {
+  if (!specification.transformer.patches) return;
+  throw ConfigError(
+      fmt::format("{}: this model ({}) reads images, but colossal {} needs a model that reads "
+                  "texts; use colossal classify",
+                  specification.weights.string(), specification.facts.family, command));
+}
+
 void require_decoder(const models::ModelSpecification& specification, const std::string& command) {
+  require_texts(specification, command);
   const std::string folder = specification.weights.string();
   if (specification.facts.scores > 0) {
     throw ConfigError(

@@ -147,6 +147,8 @@ void add_ranks_option(CLI::App& command, std::optional<int>& ranks,
 models::ModelSpecification resolve_trained_model(const std::string& folder,
                                                  const std::string& purpose,
                                                  const std::string& adapter = "");
+// Throws ConfigError if the model reads images. command: the command that needs a model of texts.
+void require_texts(const models::ModelSpecification& specification, const std::string& command);
 // Throws ConfigError unless the model predicts the next token of a text: an encoder does not, nor
 // does a model that gives texts scores. command: the command that needs such a model.
 void require_decoder(const models::ModelSpecification& specification, const std::string& command);

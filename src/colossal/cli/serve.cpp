@@ -231,6 +231,7 @@ Loading resolve_loading(ServeArguments& arguments, const InferenceRanks& ranks) 
   loading.source = std::make_unique<ModelSource>(arguments.model, loading.config.compute);
   if (arguments.served_name.empty()) arguments.served_name = loading.source->name();
   loading.specification = resolve_trained_model(loading.source->folder(), "serve");
+  require_texts(loading.specification, "serve");
   check_length(arguments.engine, loading.specification.facts);
   loading.adapters = resolve_adapters(arguments, loading.specification);
   loading.strategy =

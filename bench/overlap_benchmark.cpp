@@ -22,8 +22,8 @@
 #include "colossal/comm/group_impl.h"
 #include "colossal/data/text_batch.h"
 #include "colossal/engine/engine.h"
+#include "colossal/models/assembly.h"
 #include "colossal/models/families.h"
-#include "colossal/parallel/builder.h"
 #include "colossal/training/profiler.h"
 
 namespace colossal {
@@ -149,13 +149,13 @@ void train(comm::World& local, Milliseconds length, int64_t pairs, const Setting
   const auto specification = models::resolve_model(
       {.preset = "gpt2-124m",
        .overrides = {{"vocab_size", 512}, {"n_positions", setting.sequence}}});
-  const auto build = parallel::make_builder(context, models::sharding(specification));
-  const auto model = models::build_model(specification, *build);
+  const models::Assembly assembly = models::assemble(specification, context);
   EngineConfig config;
   config.total_steps = 2 * pairs * (kMeasuredSteps + 1);
   config.precision = resolve_precision({}, has_bf16_instructions(), /*micro_batches=*/1);
   config.global_batch = setting.strategy.dp * setting.sequences;
-  Engine engine(build->parameters(), stages_of(*model, context.strategy()), context, config);
+  Engine engine(assembly.parameters(), stages_of(*assembly.model, context.strategy()), context,
+                config);
   engine.chunks().initialise(config.seed);
   data::Batch batch;
   batch.set(data::kTokens, at::randint(512, {setting.sequences, setting.sequence}, at::kLong), 1);

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "colossal/layout/partition.h"
-#include "colossal/parallel/builder.h"
+#include "colossal/models/assembly.h"
 #include "colossal/parallel/sequence/positions.h"
 #include "colossal/plan/recorded_step.h"
 #include "tests/plan/layouts.h"
@@ -36,10 +36,9 @@ struct Sizes {
 std::map<std::string, std::vector<int64_t>> local_shapes(const Job& job, int rank) {
   const auto world = comm::dry_world(rank, job.strategy.world_size());
   const ParallelContext context(*world, job.strategy, at::kMeta);
-  const auto build = parallel::make_builder(context, models::sharding(job.model));
-  const auto model = models::build_model(job.model, *build);
+  const models::Assembly assembly = models::assemble(job.model, context);
   std::map<std::string, std::vector<int64_t>> shapes;
-  for (const nn::ParameterHandle& parameter : build->parameters()) {
+  for (const nn::ParameterHandle& parameter : assembly.parameters()) {
     shapes[parameter->name] = parameter->local_shape();
   }
   return shapes;

@@ -13,8 +13,8 @@
 #include <sstream>
 
 #include "colossal/memory/saved_tensors.h"
+#include "colossal/models/assembly.h"
 #include "colossal/ops/fallback/meta_kernels.h"
-#include "colossal/parallel/builder.h"
 #include "colossal/parallel/pipeline/schedule_file.h"
 #include "colossal/plan/plan.h"
 #include "tests/plan/layouts.h"
@@ -407,25 +407,25 @@ int64_t saved_by_hooks(const Job& job) {
   int64_t bytes = 0;
   run_ranks(1, [&](comm::World& world) {
     const ParallelContext context(world, job.strategy);
-    const auto build = parallel::make_builder(context, models::sharding(job.model));
-    const auto model = models::build_model(job.model, *build);
+    const models::Assembly assembly = models::assemble(job.model, context);
     std::map<const void*, int64_t> saved;
     bool counting = true;
     const memory::SavedTensorObserver watching([&](const at::Tensor& tensor) {
       if (counting) saved[tensor.storage().data()] = tensor.storage().nbytes();
     });
     Engine engine(
-        build->parameters(),
+        assembly.parameters(),
         [&](const data::Batch& batch, const nn::StepContext& step) {
-          const at::Tensor sum = model->loss_sum(batch.at(data::kTokens), batch.at(data::kLabels),
-                                                 model->context_of(batch, step, {}));
+          const at::Tensor sum =
+              assembly.model->loss_sum(batch.at(data::kTokens), batch.at(data::kLabels),
+                                       assembly.model->context_of(batch, step, {}));
           counting = false;
           return LossSum{sum, batch.at(data::kLabels).numel()};
         },
         context, engine_config(job));
     const std::vector<data::Batch> batches = real_batches(job);
     engine.step(batches);
-    for (const nn::ParameterHandle& parameter : build->parameters()) {
+    for (const nn::ParameterHandle& parameter : assembly.parameters()) {
       saved.erase(parameter->tensor.storage().data());
     }
     for (const auto& [memory, size] : saved) bytes += size;

@@ -14,7 +14,7 @@
 #include "colossal/checkpoint/checkpoint.h"
 #include "colossal/data/text_batch.h"
 #include "colossal/engine/state_shapes.h"
-#include "colossal/parallel/builder.h"
+#include "colossal/models/assembly.h"
 #include "colossal/training/saved_model.h"
 #include "colossal/training/saving_checks.h"
 #include "tests/runs/configurations.h"
@@ -108,10 +108,9 @@ Contents with_engine(const Job& job,
   std::mutex mutex;
   run_ranks(job.strategy.world_size(), [&](comm::World& world) {
     const ParallelContext context(world, job.strategy);
-    const auto build = parallel::make_builder(context, models::sharding(job.model));
-    const auto model = models::build_model(job.model, *build);
-    Engine engine(build->parameters(), pipelined(*model, model_source_of(job), context), context,
-                  engine_config(job));
+    const models::Assembly assembly = models::assemble(job.model, context);
+    Engine engine(assembly.parameters(), pipelined(*assembly.model, model_source_of(job), context),
+                  context, engine_config(job));
     use(engine, context);
     engine.chunks().synchronize();
     const std::lock_guard lock(mutex);

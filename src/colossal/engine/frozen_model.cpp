@@ -9,7 +9,6 @@
 #include "colossal/engine/state_shapes.h"
 #include "colossal/io/hub_cache.h"
 #include "colossal/job/tokenizer_choice.h"
-#include "colossal/parallel/builder.h"
 #include "colossal/text/tokenizer/tokenizer_files.h"
 
 namespace colossal {
@@ -117,12 +116,11 @@ FrozenModel::FrozenModel(std::unique_ptr<const ParallelContext> own, const Paral
                          const Job& job, HeadLoss head)
     : own_context_(std::move(own)),
       context_(own_context_ ? *own_context_ : of_run),
-      build_(parallel::make_builder(context_, models::sharding(job.model))),
-      model_(models::build_model(job.model, *build_)),
-      weights_(build_->parameters(), context_, chunk_options(job),
+      assembly_(models::assemble(job.model, context_)),
+      weights_(assembly_.parameters(), context_, chunk_options(job),
                ordered_engine_config(job, context_.rank()).order),
       activations_(weights_, {}, {}),
-      stages_(pipelined(*model_, model_source_of(job), context_, std::move(head))),
+      stages_(pipelined(*assembly_.model, model_source_of(job), context_, std::move(head))),
       executor_(context_, stages_, weights_, activations_, {}) {
   if (job.model.weights.empty()) {
     weights_.initialise(static_cast<uint64_t>(job.config.train.seed));

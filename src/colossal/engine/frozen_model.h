@@ -12,6 +12,7 @@
 #include "colossal/memory/activations.h"
 #include "colossal/memory/chunk_engine.h"
 #include "colossal/mesh/parallel_context.h"
+#include "colossal/models/assembly.h"
 
 namespace colossal {
 
@@ -49,8 +50,7 @@ class FrozenModel {
   // way than those of the run's model, so that this model needs groups of its own; else null.
   std::unique_ptr<const ParallelContext> own_context_;
   const ParallelContext& context_;
-  std::unique_ptr<nn::Builder> build_;
-  std::unique_ptr<models::LanguageModel> model_;
+  models::Assembly assembly_;
   memory::ChunkEngine weights_;
   memory::Activations activations_;
   StagedModel stages_;

@@ -8,6 +8,7 @@
 #include "colossal/job/job.h"
 #include "colossal/memory/chunk_engine.h"
 #include "colossal/mesh/parallel_context.h"
+#include "colossal/models/assembly.h"
 #include "colossal/models/language_model.h"
 #include "colossal/nn/builder.h"
 
@@ -24,11 +25,10 @@ class ModelView {
   ModelView(const Job& job, const ParallelContext& groups, const memory::ChunkEngine& weights);
   ~ModelView();
 
-  models::LanguageModel& model() const { return *model_; }
+  models::LanguageModel& model() const { return *assembly_.model; }
 
  private:
-  std::unique_ptr<nn::Builder> build_;
-  std::unique_ptr<models::LanguageModel> model_;
+  models::Assembly assembly_;
 };
 
 }  // namespace colossal

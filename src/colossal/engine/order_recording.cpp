@@ -9,8 +9,8 @@
 #include "colossal/engine/engine.h"
 #include "colossal/engine/state_shapes.h"
 #include "colossal/job/batch_specification.h"
+#include "colossal/models/assembly.h"
 #include "colossal/ops/fallback/meta_kernels.h"
-#include "colossal/parallel/builder.h"
 
 namespace colossal {
 namespace {
@@ -29,8 +29,7 @@ memory::OrderOfStages record_order(const Job& job, int rank, HeadLoss loss) {
   ops::register_meta_kernels();
   const auto world = comm::dry_world(rank, job.strategy.world_size());
   const ParallelContext context(*world, job.strategy, at::kMeta);
-  const auto build = parallel::make_builder(context, models::sharding(job.model));
-  const auto model = models::build_model(job.model, *build);
+  const models::Assembly assembly = models::assemble(job.model, context);
   EngineConfig config = engine_config(job);
   if (!loss && job.model.transformer.value_head) loss = all_heads;
   if (!loss) {
@@ -38,8 +37,8 @@ memory::OrderOfStages record_order(const Job& job, int rank, HeadLoss loss) {
     loss = std::move(own.loss);
     config.metrics = std::move(own.metrics);
   }
-  Engine engine(build->parameters(), pipelined(*model, model_source_of(job), context, loss),
-                context, config);
+  Engine engine(assembly.parameters(),
+                pipelined(*assembly.model, model_source_of(job), context, loss), context, config);
   const data::Batch micro_batch = batch_specification(job).make(job.micro_batch, at::kMeta);
   // One micro-batch shows the order, but a pipeline schedule from a file requires the step's number
   // of micro-batches.

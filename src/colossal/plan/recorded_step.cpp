@@ -11,9 +11,9 @@
 #include "colossal/engine/state_shapes.h"
 #include "colossal/job/batch_specification.h"
 #include "colossal/job/pipeline_config.h"
+#include "colossal/models/assembly.h"
 #include "colossal/models/families.h"
 #include "colossal/ops/fallback/meta_kernels.h"
-#include "colossal/parallel/builder.h"
 #include "colossal/parallel/pipeline/in_flight.h"
 #include "colossal/parallel/pipeline/schedules.h"
 #include "colossal/plan/recorder.h"
@@ -82,9 +82,9 @@ RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
   config.metrics = std::move(loss.metrics);
   Recorder recorder(world.ledger(), device.type());
   {
-    const auto build = parallel::make_builder(context, models::sharding(job.model));
-    const auto model = models::build_model(job.model, *build);
-    StagedModel stages = pipelined(*model, model_source_of(job), context, std::move(loss.loss));
+    const models::Assembly assembly = models::assemble(job.model, context);
+    StagedModel stages =
+        pipelined(*assembly.model, model_source_of(job), context, std::move(loss.loss));
     const auto kept = [&] { return recorder.memory().live()[memory::MemoryKind::activations]; };
     const auto run = stages.run;
     stages.run = [&](int stage, const StageState& state, const data::Batch& batch,
@@ -94,14 +94,14 @@ RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
       step.activation_bytes.push_back(kept() - kept_before);
       return result;
     };
-    Engine engine(build->parameters(), stages, context, config);
+    Engine engine(assembly.parameters(), stages, context, config);
     engine.after_each_action([&](const parallel::pipeline::Action& action) {
       step.actions.push_back({.action = action,
                               .operators = recorder.num_operators(),
                               .collectives = recorder.num_collectives(),
                               .tier_traffic = engine.chunks().tier_traffic()});
     });
-    for (const nn::ParameterHandle& parameter : build->parameters()) {
+    for (const nn::ParameterHandle& parameter : assembly.parameters()) {
       if (engine.chunks().is_here(*parameter)) step.parameters += parameter->local_numel();
     }
     engine.step(make_batches());

@@ -20,10 +20,10 @@
 #include "colossal/checkpoint/weights.h"
 #include "colossal/comm/world.h"
 #include "colossal/io/huge_pages.h"
+#include "colossal/models/assembly.h"
 #include "colossal/nn/dense_builder.h"
 #include "colossal/nn/held_runs.h"
 #include "colossal/ops/fallback/meta_kernels.h"
-#include "colossal/parallel/builder.h"
 #include "colossal/parallel/collectives.h"
 
 namespace colossal::serve {
@@ -340,15 +340,15 @@ at::Tensor activation_before(int stage, const models::ModelSpecification& specif
                              const InferenceOptions& options, const ParallelContext& context) {
   const at::Tensor token = at::empty({1, 1}, at::TensorOptions(at::kLong).device(at::kMeta));
   if (stage == 0) return token;
-  const auto build = parallel::make_builder(context, models::sharding(specification));
-  const auto model = models::build_model(specification, *build);
-  for (const nn::ParameterHandle& parameter : build->parameters()) {
+  const models::Assembly assembly = models::assemble(specification, context);
+  models::LanguageModel& model = *assembly.model;
+  for (const nn::ParameterHandle& parameter : assembly.parameters()) {
     parameter->tensor =
         at::empty(parameter->local_shape(), at::TensorOptions(options.type).device(at::kMeta));
   }
   const nn::StepContext step = shortest_step(context.strategy());
-  const int64_t blocks = context.strategy().blocks_of_stage(stage, model->num_blocks()).begin;
-  return model->run_blocks({0, blocks}, model->embed(token, step), step).x;
+  const int64_t blocks = context.strategy().blocks_of_stage(stage, model.num_blocks()).begin;
+  return model.run_blocks({0, blocks}, model.embed(token, step), step).x;
 }
 
 }  // namespace
@@ -424,16 +424,14 @@ struct InferenceModel::Parts {
         comm::World& world, at::Device device, const memory::OrderOfStages& order,
         const InFewBits& in_few_bits)
       : context(world, strategy_of(options), device),
-        build(parallel::make_builder(context, models::sharding(specification))),
         base(specification),
-        model(models::build_model(specification, *build)),
-        weights(select(build->parameters(), in_few_bits, /*quantized=*/false), context,
+        assembly(models::assemble(specification, context)),
+        weights(select(assembly.parameters(), in_few_bits, /*quantized=*/false), context,
                 chunk_options(options), order) {}
 
   ParallelContext context;
-  std::unique_ptr<nn::Builder> build;
   models::ModelSpecification base;  // the model to which load_adapter() adds adapters
-  std::unique_ptr<models::LanguageModel> model;
+  models::Assembly assembly;
   memory::ChunkEngine weights;
 };
 
@@ -468,7 +466,7 @@ void InferenceModel::open(const models::ModelSpecification& specification,
   }
   parts_ =
       std::make_unique<Parts>(specification, options, world, options.device, order, in_few_bits);
-  const auto total = static_cast<int64_t>(parts_->build->parameters().size());
+  const auto total = static_cast<int64_t>(parts_->assembly.parameters().size());
   CodeBlocks blocks;
   // read_model() calls `tell` twice for each parameter: when it checks the folder, and when it
   // reads the parameter.
@@ -481,7 +479,7 @@ void InferenceModel::open(const models::ModelSpecification& specification,
   };
   checkpoint::read_model(
       specification, parts_->weights,
-      {.parameters = select(parts_->build->parameters(), in_few_bits, /*quantized=*/true),
+      {.parameters = select(parts_->assembly.parameters(), in_few_bits, /*quantized=*/true),
        .take =
            [&](nn::Parameter& parameter, const checkpoint::LocalWeights& weights) {
              quantize_all(parameter, weights, options, parts_->context, blocks);
@@ -505,12 +503,13 @@ memory::OrderOfStages InferenceModel::record_order(const models::ModelSpecificat
   const int stage = dry.context.coordinate(Axis::pp);
   const nn::StepContext step = shortest_step(strategy);
   const at::Tensor before = activation_before(stage, specification, options, dry.context);
+  models::LanguageModel& model = *dry.assembly.model;
   dry.weights.begin_evaluation();
   models::Streams streams{before};
-  if (stage == 0) streams = dry.model->embed(before, step);
-  const Range blocks = strategy.blocks_of_stage(stage, dry.model->num_blocks());
-  streams = dry.model->run_blocks(blocks, streams, step);
-  if (stage == strategy.num_stages() - 1) dry.model->head_logits(streams.x, step, /*wanted=*/{});
+  if (stage == 0) streams = model.embed(before, step);
+  const Range blocks = strategy.blocks_of_stage(stage, model.num_blocks());
+  streams = model.run_blocks(blocks, streams, step);
+  if (stage == strategy.num_stages() - 1) model.head_logits(streams.x, step, /*wanted=*/{});
   dry.weights.end_evaluation();
   return dry.weights.order_of_use();
 }
@@ -541,9 +540,8 @@ std::shared_ptr<const nn::AdapterWeights> InferenceModel::load_adapter(
         folder.string()));
   }
   const ParallelContext& context = parts_->context;
-  const auto build = parallel::make_builder(context, models::sharding(adapted));
-  models::build_model(adapted, *build);
-  const nn::ParameterList parameters = adapters::split_parameters(build->parameters()).of_adapter;
+  const models::Assembly assembly = models::assemble(adapted, context);
+  const nn::ParameterList parameters = adapters::split_parameters(assembly.parameters()).of_adapter;
   memory::ChunkEngine chunks(parameters, context, memory::ChunkOptions{.working = type()});
   checkpoint::read_adapter(adapted, parameters, chunks);
   chunks.begin_inference();
@@ -563,7 +561,7 @@ std::shared_ptr<const nn::AdapterWeights> InferenceModel::load_adapter(
 }
 
 models::LanguageModel& InferenceModel::operator*() const {
-  return *parts_->model;
+  return *parts_->assembly.model;
 }
 
 int64_t InferenceModel::weight_bytes() const {
@@ -571,7 +569,7 @@ int64_t InferenceModel::weight_bytes() const {
   for (const memory::Tier tier : {memory::Tier::device, memory::Tier::host, memory::Tier::nvme}) {
     bytes += parts_->weights.state_bytes(tier).parameters;
   }
-  for (const nn::ParameterHandle& parameter : parts_->build->parameters()) {
+  for (const nn::ParameterHandle& parameter : parts_->assembly.parameters()) {
     if (parameter->quantized) bytes += parameter->quantized->bytes();
     for (const auto& of_expert : parameter->quantized_stack) bytes += of_expert->bytes();
   }
@@ -579,9 +577,10 @@ int64_t InferenceModel::weight_bytes() const {
 }
 
 bool InferenceModel::is_quantized() const {
-  return std::ranges::any_of(parts_->build->parameters(), [](const nn::ParameterHandle& parameter) {
-    return parameter->quantized || !parameter->quantized_stack.empty();
-  });
+  return std::ranges::any_of(parts_->assembly.parameters(),
+                             [](const nn::ParameterHandle& parameter) {
+                               return parameter->quantized || !parameter->quantized_stack.empty();
+                             });
 }
 
 const ParallelContext* InferenceModel::ranks() const {

@@ -15,8 +15,8 @@
 #include "colossal/engine/engine.h"
 #include "colossal/engine/state_shapes.h"
 #include "colossal/io/checkpoint_directory.h"
+#include "colossal/models/assembly.h"
 #include "colossal/ops/fallback/meta_kernels.h"
-#include "colossal/parallel/builder.h"
 #include "colossal/training/saved_model.h"
 
 namespace colossal {
@@ -33,18 +33,16 @@ class DryRank {
   DryRank(const Job& job, int rank)
       : world_(comm::dry_world(rank, job.strategy.world_size())),
         context_(*world_, job.strategy, at::kMeta),
-        build_(parallel::make_builder(context_, models::sharding(job.model))),
-        model_(models::build_model(job.model, *build_)),
-        engine_(build_->parameters(), pipelined(*model_, model_source_of(job), context_), context_,
-                engine_config(job)) {}
+        assembly_(models::assemble(job.model, context_)),
+        engine_(assembly_.parameters(), pipelined(*assembly_.model, model_source_of(job), context_),
+                context_, engine_config(job)) {}
 
   const memory::ChunkEngine& chunks() const { return engine_.chunks(); }
 
  private:
   std::unique_ptr<comm::World> world_;
   ParallelContext context_;
-  std::unique_ptr<nn::Builder> build_;
-  std::unique_ptr<models::LanguageModel> model_;
+  models::Assembly assembly_;
   Engine engine_;
 };
 

@@ -19,9 +19,9 @@
 #include "colossal/engine/state_shapes.h"
 #include "colossal/io/checkpoint_directory.h"
 #include "colossal/io/folder_digest.h"
+#include "colossal/models/assembly.h"
 #include "colossal/models/families.h"
 #include "colossal/nn/layer_scope.h"
-#include "colossal/parallel/builder.h"
 #include "colossal/training/adapter_start.h"
 #include "colossal/training/evaluation_history.h"
 #include "colossal/training/log_folder.h"
@@ -151,11 +151,10 @@ class Trainer {
         base_digest_(job.model.adapter ? io::folder_digest(job.model.weights).model : ""),
         saved_model_(task_->saved_model()),
         memory_(context_),
-        build_(parallel::make_builder(context_, models::sharding(job.model))),
-        model_(models::build_model(job.model, *build_)),
-        engine_(build_->parameters(),
-                pipelined(*model_, model_source_of(job), context_, task_->loss()), context_,
-                config_of_engine()),
+        assembly_(models::assemble(job.model, context_)),
+        engine_(assembly_.parameters(),
+                pipelined(*assembly_.model, model_source_of(job), context_, task_->loss()),
+                context_, config_of_engine()),
         monitor_(job, context_, engine_, task_->shown_metrics(), memory_),
         history_(job.config),
         prompts_(tokenize_prompts()) {
@@ -164,7 +163,7 @@ class Trainer {
     // checkpoints of adapters do not contain the frozen weights
     if (!start || job_.model.adapter) make_weights(start);
     if (start) resume(*start);
-    task_->begin(*model_, engine_);
+    task_->begin(*assembly_.model, engine_);
   }
 
   TrainingSummary run() {
@@ -259,9 +258,9 @@ class Trainer {
     memory::ChunkEngine& chunks = engine_.chunks();
     const at::NoGradGuard no_grad;
     for (int stage = 0; stage < context_.strategy().num_stages(); ++stage) {
-      if (build_->magnitudes().empty() || !context_.holds_stage(stage)) continue;
+      if (assembly_.build->magnitudes().empty() || !context_.holds_stage(stage)) continue;
       chunks.begin_evaluation(stage);
-      for (const nn::Magnitudes& magnitudes : build_->magnitudes()) {
+      for (const nn::Magnitudes& magnitudes : assembly_.build->magnitudes()) {
         if (magnitudes.parameter->placement.stage != stage) continue;
         nn::LayerScope scope("magnitudes");
         chunks.store_weights(*magnitudes.parameter, 0, magnitudes.initial(scope));
@@ -517,7 +516,7 @@ class Trainer {
     const std::vector<std::string>& texts = job_.config.train.sample_prompts;
     if (texts.empty()) return;
     const std::vector<std::string> completions =
-        hooks_.complete_prompts(job_, *model_, engine_, *task_, prompts_);
+        hooks_.complete_prompts(job_, *assembly_.model, engine_, *task_, prompts_);
     std::vector<report::TextSample> samples;
     for (size_t i = 0; i < texts.size(); ++i) samples.push_back({texts[i], completions[i]});
     if (context_.rank() == 0) monitor_.add_samples(engine_.steps_done(), samples);
@@ -650,8 +649,7 @@ class Trainer {
   const std::string base_digest_;  // of the folder of frozen weights; empty: no frozen weights
   const SavedModel saved_model_;
   StepMemory memory_;  // before the model, whose memory it counts
-  std::unique_ptr<nn::Builder> build_;
-  std::unique_ptr<models::LanguageModel> model_;
+  models::Assembly assembly_;
   Engine engine_;
   RunMonitor monitor_;
   EvaluationHistory history_;

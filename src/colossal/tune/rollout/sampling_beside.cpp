@@ -9,9 +9,9 @@
 #include "colossal/comm/world.h"
 #include "colossal/engine/meta_parameters.h"
 #include "colossal/memory/memory_count.h"
+#include "colossal/models/assembly.h"
 #include "colossal/ops/fallback/meta_kernels.h"
 #include "colossal/ops/product/few_rows.h"
-#include "colossal/parallel/builder.h"
 #include "colossal/serve/engine_core.h"
 #include "colossal/tune/rewards/rewards.h"
 #include "colossal/tune/rollout/begun_completions.h"
@@ -91,9 +91,8 @@ int64_t bytes_of_pass(const Job& job, const Strategy& strategy, const serve::Eng
   const auto world = comm::dry_world(0, strategy.world_size());
   const ParallelContext context(*world, strategy, at::kMeta);
   memory::MemoryCount count(world->ledger(), c10::kMeta);
-  const auto build = parallel::make_builder(context, models::sharding(job.model));
-  const auto model = models::build_model(job.model, *build);
-  make_meta_tensors(build->parameters(), job.precision.compute);
+  const models::Assembly assembly = models::assemble(job.model, context);
+  make_meta_tensors(assembly.parameters(), job.precision.compute);
   const int64_t before = count.ledger().live().total();
   count.ledger().reset_peak();
   const at::NoGradGuard no_grad;
@@ -102,7 +101,7 @@ int64_t bytes_of_pass(const Job& job, const Strategy& strategy, const serve::Eng
   const models::ModelFacts& facts = job.model.facts;
   const bool shared = strategy.tp * strategy.expert_ranks() > 1;
   serve::ForwardPass pass(
-      *model, facts,
+      *assembly.model, facts,
       {.layers = facts.layers,
        .pages = options.cache_bytes / serve::page_bytes(options, facts, strategy),
        .page_size = options.page_size,

@@ -9,13 +9,11 @@
 #include <regex>
 
 #include "colossal/base/error.h"
-#include "colossal/plan/fit_memory.h"
 #include "colossal/report/metrics_log.h"
-#include "colossal/training/trainer.h"
 #include "tests/runs/configurations.h"
-#include "tests/support/run_ranks.h"
 #include "tests/support/small_families.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/support/train_on_ranks.h"
 
 namespace colossal::test {
 namespace {
@@ -188,9 +186,7 @@ class Runs {
   }
 
   Steps train_job(const Job& job) {
-    run_ranks(job.strategy.world_size(), [&](comm::World& world) {
-      train(job, world, {.fit_memory = [](const Job& open) { return plan::fit_memory(open); }});
-    });
+    train_on_ranks(job);
     Steps steps;
     for (const auto& step :
          report::read_metrics(std::filesystem::path(job.config.log.directory) / "metrics.jsonl")) {

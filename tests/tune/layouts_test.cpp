@@ -7,10 +7,10 @@
 #include <set>
 
 #include "colossal/report/metrics_log.h"
-#include "colossal/training/trainer.h"
 #include "colossal/tune/methods/tasks.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/support/train_on_ranks.h"
 #include "tests/tune/saved_model.h"
 
 namespace colossal::tune {
@@ -208,8 +208,7 @@ std::vector<report::StepMetrics> run(const Variant& variant, const Layout& layou
   config.log.report = false;
   layout.change(config);
   const Job job = resolve_job(config, {.ranks = layout.ranks, .local_ranks = layout.ranks});
-  test::run_ranks(layout.ranks,
-                  [&](comm::World& world) { train(job, world, {}, make_task(tuning)); });
+  test::train_on_ranks(job, make_task(tuning));
   return report::read_metrics(directory / "log" / "metrics.jsonl");
 }
 

@@ -11,11 +11,10 @@
 #include "colossal/checkpoint/merged_folder.h"
 #include "colossal/memory/memory_ledger.h"
 #include "colossal/report/metrics_log.h"
-#include "colossal/training/trainer.h"
 #include "colossal/tune/methods/tasks.h"
 #include "colossal/tune/resolve.h"
-#include "tests/support/run_ranks.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/support/train_on_ranks.h"
 #include "tests/tune/saved_model.h"
 
 namespace colossal::tune {
@@ -66,9 +65,7 @@ Steps run_online(const OnlineRun& given, const std::filesystem::path& folder) {
   tuning.config.reward = {"length", "repetition"};
   given.change(config, tuning.config);
   const Job job = resolve_job(config, {.ranks = given.ranks, .local_ranks = given.ranks});
-  test::run_ranks(given.ranks, [&](comm::World& world) {
-    train(job, world, {.stop_requested = given.stop_requested}, make_task(tuning));
-  });
+  test::train_on_ranks(job, make_task(tuning), {.stop_requested = given.stop_requested});
   return report::read_metrics(folder / "log" / "metrics.jsonl");
 }
 

@@ -3,10 +3,9 @@
 #include <functional>
 #include <map>
 
-#include "colossal/training/trainer.h"
 #include "colossal/tune/methods/tasks.h"
-#include "tests/support/run_ranks.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/support/train_on_ranks.h"
 
 namespace colossal::tune {
 namespace {
@@ -32,7 +31,7 @@ std::string train_and_save(Method method, const test::TemporaryDirectory& direct
   config.checkpoint.directory = (directory / "saved").string();
   if (change) change(config);
   const Job job = resolve_job(config, {.ranks = 1, .local_ranks = 1});
-  test::run_ranks(1, [&](comm::World& world) { train(job, world, {}, make_task(tuning)); });
+  test::train_on_ranks(job, make_task(tuning));
   return (directory / "saved" / "step-000002").string();
 }
 

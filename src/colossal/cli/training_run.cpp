@@ -23,6 +23,8 @@
 #include "colossal/cluster/stop_listener.h"
 #include "colossal/comm/world.h"
 #include "colossal/memory/memory_ledger.h"
+#include "colossal/mesh/parallel_context.h"
+#include "colossal/plan/decided_run.h"
 #include "colossal/plan/plan_text.h"
 #include "colossal/training/agreement.h"
 #include "colossal/training/run_monitor.h"
@@ -49,7 +51,7 @@ std::string memory_folder_of(const Job& job, const cluster::LaunchEnvironment* l
       job.config.checkpoint.memory_every));
 }
 
-TrainingHooks make_hooks(const TrainingRun& run, const Job& job, cluster::StopListener& stop,
+TrainingHooks make_hooks(const Job& job, cluster::StopListener& stop,
                          const cluster::LaunchEnvironment* launch) {
   return {.during_set_up =
               [&stop] {
@@ -61,9 +63,7 @@ TrainingHooks make_hooks(const TrainingRun& run, const Job& job, cluster::StopLi
               [launch] {
                 if (launch) cluster::send_progress(*launch);
               },
-          .fit_memory = run.fit_memory,
-          .complete_prompts = tune::complete_prompts,
-          .memory_folder = memory_folder_of(job, launch)};
+          .complete_prompts = tune::complete_prompts};
 }
 
 // Returns the exit code of a run that was completed or stopped. elastic: whether a launcher decides
@@ -118,7 +118,14 @@ int train_rank(const TrainingRun& run, const Job& job, comm::World& world,
                cluster::StopListener& stop, const cluster::LaunchEnvironment* launch) {
   at::set_num_threads(job.threads);
   try {
-    return conclude(job, train(job, world, make_hooks(run, job, stop, launch), run.make_task),
+    const ParallelContext context(world, job.strategy);
+    if (context.rank() == 0) {
+      for (const std::string& warning : job.warnings) log::warn("{}", warning);
+    }
+    plan::DecidedRun decided =
+        plan::decide(job, context, run.fit_memory, memory_folder_of(job, launch));
+    const TrainingHooks hooks = make_hooks(decided.job, stop, launch);
+    return conclude(decided.job, train(decided.job, context, decided.folders, hooks, run.make_task),
                     launch && launch->elastic);
   } catch (const std::exception& error) {
     world.abort(error.what());

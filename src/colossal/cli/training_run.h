@@ -24,8 +24,7 @@ struct TrainingRun {
   comm::Settings settings = {};
   MakeTask make_task;  // makes what a rank trains: pretraining or a tuning method
   // Returns the job with memory.recompute = "auto" and memory.offload_* = "auto" decided so that
-  // the job fits its memory budgets. run_training() passes this function to the training loop,
-  // which calls it on rank 0 only (TrainingHooks::fit_memory).
+  // the job fits its memory budgets (plan::decide()).
   std::function<Job(const Job&)> fit_memory = plan::fit_memory;
   // Returns the job whose dry run costs as much as a step of the given job, for parallel.strategy =
   // "auto".

@@ -26,9 +26,9 @@ struct Job {
   int64_t share = 0;            // sequences of each replica in a step
   int64_t micro_batch = 0;      // sequences in a forward pass of a replica
   int64_t num_micro_batches() const { return (share + micro_batch - 1) / micro_batch; }
-  // precision.* with "auto" resolved for this machine. If precision.compute is "auto", train()
-  // replaces it on all ranks by that of rank 0, or by that of the checkpoint from which the run
-  // resumes; precision.gradients = "auto" follows it and the layout.
+  // precision.* with "auto" resolved for this machine. If precision.compute is "auto",
+  // decide_precision() replaces it on all ranks by that of rank 0, or by that of the checkpoint
+  // from which the run resumes; precision.gradients = "auto" follows it and the layout.
   Precision precision;
   memory::Recompute recompute;
   memory::Tiers tiers;
@@ -61,7 +61,7 @@ struct Job {
   // the keys of the task that RunConfig does not have. For records of the run; may be empty.
   std::string command;
   std::vector<ConfigSchema::Value> read_values;
-  std::string run;                    // id of the run; set by train()
+  std::string run;                    // id of the run; set by decide_log_folder()
   std::vector<std::string> warnings;  // lines to log at the start: settings that have no effect
 };
 

@@ -27,7 +27,9 @@ class RunFolders {
   // or if it has checkpoints of several runs; IoError if a folder cannot be written, or if all
   // checkpoints in checkpoint.directory are damaged.
   //
-  // memory_folder: TrainingHooks::memory_folder.
+  // memory_folder: for the checkpoints of checkpoint.memory_every, on a file system in memory that
+  // all ranks share; also a place to look for the checkpoint from which the run goes on. Empty:
+  // none.
   RunFolders(const Job& job, const ParallelContext& context, const std::string& memory_folder);
 
   // Returns the folder checkpoint.directory; null if that key is "".

@@ -25,6 +25,7 @@
 #include "colossal/training/adapter_start.h"
 #include "colossal/training/evaluation_history.h"
 #include "colossal/training/log_folder.h"
+#include "colossal/training/run_decisions.h"
 #include "colossal/training/run_folders.h"
 #include "colossal/training/run_monitor.h"
 #include "colossal/training/saved_model.h"
@@ -39,104 +40,6 @@ namespace {
 const std::string kOfValidation = "validation_";
 
 constexpr int kStateVersion = 1;
-
-nlohmann::json describe(const Precision& precision) {
-  return {{"compute", type_name(precision.compute)}, {"gradients", type_name(precision.gradient)}};
-}
-
-// Resolves "auto": precision.compute to the type that the run has used so far, whatever this
-// machine would choose, or for a new run to rank 0's choice; precision.gradients by the law of
-// every start (resolve_precision()), so that it follows a changed layout. Changed types are told.
-Job settle_precision(Job job, const ParallelContext& context,
-                     const std::optional<std::filesystem::path>& start) {
-  const std::string mine = describe(job.precision).dump();
-  const std::string first =
-      comm::gather_bytes(mine, context.world_group(), comm::Reason::control).front();
-  const nlohmann::json before =
-      start ? checkpoint::read_state(*start).at("precision") : nlohmann::json::parse(first);
-  PrecisionConfig precision = job.config.precision;
-  if (precision.compute == "auto") precision.compute = before.at("compute");
-  job.precision =
-      resolve_precision(precision, /*bf16_instructions=*/false, job.num_micro_batches());
-  const nlohmann::json now = describe(job.precision);
-  for (const char* key : {"compute", "gradients"}) {
-    if (!start || context.rank() != 0 || now.at(key) == before.at(key)) continue;
-    log::info("precision.{} is {} from here on; until {} it was {}", key,
-              now.at(key).get<std::string>(), start->filename().string(),
-              before.at(key).get<std::string>());
-  }
-  return job;
-}
-
-// All ranks must recompute and offload alike, but their hosts may differ: rank 0 decides, for the
-// smallest budgets of all ranks.
-Job settle_memory(Job job, const ParallelContext& context, const TrainingHooks& hooks) {
-  if (!hooks.fit_memory) {
-    COLOSSAL_CHECK(!job.recompute_undecided && job.undecided_tiers.empty(),
-                   "memory.* = \"{}\" without fit_memory in TrainingHooks", "auto");
-    return job;
-  }
-  const comm::Group& all = context.world_group();
-  const auto tell = [&](const std::string& text) {
-    return comm::gather_bytes(text, all, comm::Reason::control);
-  };
-  const nlohmann::json mine{job.device_budget, job.host_budget, job.memory_budget};
-  for (const std::string& text : tell(mine.dump())) {
-    const auto budgets = nlohmann::json::parse(text).get<std::array<int64_t, 3>>();
-    job.device_budget = stricter_limit(job.device_budget, budgets[0]);
-    job.host_budget = stricter_limit(job.host_budget, budgets[1]);
-    job.memory_budget = stricter_limit(job.memory_budget, budgets[2]);
-  }
-  nlohmann::json found;
-  if (context.rank() == 0) {
-    try {
-      job = hooks.fit_memory(job);
-      found = {{"selective", job.recompute.selective}, {"full", job.recompute.full_blocks}};
-      for (const memory::MemoryKind kind : job.undecided_tiers) {
-        const memory::TierShares& shares = job.tiers.of(kind);
-        found["tiers"].push_back({shares.host, shares.nvme});
-      }
-    } catch (const ConfigError& error) {
-      found = {{"error", error.what()}};
-    }
-  }
-  found = nlohmann::json::parse(tell(found.dump()).front());
-  if (found.contains("error")) throw ConfigError(found["error"].get<std::string>());
-  job.recompute = {found.at("selective"), found.at("full")};
-  for (size_t i = 0; i < job.undecided_tiers.size(); ++i) {
-    job.tiers.of(job.undecided_tiers[i]) = {found["tiers"][i][0], found["tiers"][i][1]};
-  }
-  for (const std::string& reason : {job.recompute_reason, job.tiers_reason}) {
-    if (!reason.empty()) log::info("{}", reason);
-  }
-  return job;
-}
-
-// Gives the run its id, and its own folder below log.directory if need be. A run that is done keeps
-// the folder, to which nothing is written then.
-void settle_log_folder(Job& job, const ParallelContext& context, RunFolders& folders) {
-  const auto start = folders.start();
-  const std::string answer = checkpoint::on_first_rank(context.world_group(), [&] {
-    job.run = folders.checkpoints() ? folders.checkpoints()->run() : checkpoint::draw_run_id();
-    const bool is_done =
-        start && checkpoint::read_state(*start).at("step").get<int64_t>() >= job.config.train.steps;
-    std::filesystem::path folder = job.config.log.directory;
-    if (!folder.empty() && !is_done) {
-      folder = find_log_folder(folder, job.run, start.has_value(), run_file(job, job.run));
-    }
-    return nlohmann::json::array(
-               {job.run, folder.lexically_relative(job.config.log.directory).string()})
-        .dump();
-  });
-  const nlohmann::json found = nlohmann::json::parse(answer);
-  job.run = found.at(0);
-  std::string& directory = job.config.log.directory;  // which may differ between hosts
-  const std::string subfolder = found.at(1);
-  if (directory.empty() || subfolder.empty() || subfolder == ".") return;
-  directory = (std::filesystem::path(directory) / subfolder).string();
-  std::error_code ignored;  // who writes there reports it
-  std::filesystem::create_directories(directory, ignored);
-}
 
 class Trainer {
  public:
@@ -668,20 +571,14 @@ std::unique_ptr<TrainingTask> make_language_modeling(const Job& job, const Paral
   return std::make_unique<TrainingData>(job, context, preparing);
 }
 
-TrainingSummary train(const Job& job, comm::World& world, const TrainingHooks& hooks,
-                      const MakeTask& make_task) {
-  const ParallelContext context(world, job.strategy);
-  if (context.rank() == 0) {
-    for (const std::string& warning : job.warnings) log::warn("{}", warning);
-  }
+TrainingSummary train(const Job& job, const ParallelContext& context, RunFolders& folders,
+                      const TrainingHooks& hooks, const MakeTask& make_task) {
   if (!job.config.train.sample_prompts.empty()) {
     COLOSSAL_CHECK(hooks.complete_prompts, "train.sample_prompts without complete_prompts");
   }
-  RunFolders folders(job, context, hooks.memory_folder);
-  Job settled = settle_memory(settle_precision(job, context, folders.start()), context, hooks);
-  check_nvme_folder(settled, context);
-  settle_log_folder(settled, context, folders);
-  return Trainer(settled, context, hooks, make_task, folders).run();
+  COLOSSAL_CHECK(!job.recompute_undecided && job.undecided_tiers.empty(),
+                 "memory.* = \"auto\" is not decided");
+  return Trainer(job, context, hooks, make_task, folders).run();
 }
 
 }  // namespace colossal

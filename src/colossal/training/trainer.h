@@ -8,13 +8,14 @@
 #include <optional>
 #include <string>
 
-#include "colossal/comm/world.h"
 #include "colossal/job/job.h"
+#include "colossal/mesh/parallel_context.h"
+#include "colossal/training/run_folders.h"
 #include "colossal/training/training_task.h"
 
 namespace colossal {
 
-// Functions that train() calls: fit_memory on rank 0 only, the others on each rank.
+// Functions that train() calls on each rank.
 struct TrainingHooks {
   // during_set_up is called repeatedly while the run's TrainingTask is made, in particular while
   // corpora are tokenized. set_up_done is called once, when everything is ready for the first step.
@@ -28,11 +29,6 @@ struct TrainingHooks {
   std::function<bool()> stop_requested = [] { return false; };
   // Called on rank 0 when a checkpoint is on the disk.
   std::function<void()> saved = [] {};
-  // Returns the job with memory.recompute = "auto" and memory.offload_* = "auto" decided so that
-  // the job fits its memory budgets: plan::fit_memory(). Called only on rank 0, before anything is
-  // allocated; all ranks use what rank 0 decides. Throws ConfigError if the job cannot fit. Empty:
-  // no budget is checked, and neither memory.recompute nor memory.offload_* may be "auto".
-  std::function<Job(const Job&)> fit_memory = {};
   // Returns what the model of the task writes after each prompt (train.sample_prompts), at most
   // train.sample_tokens tokens, without special tokens. Called on all ranks, with the same prompts;
   // collective. Empty: the run cannot have sample_prompts.
@@ -40,9 +36,6 @@ struct TrainingHooks {
                                          const TrainingTask&,
                                          const std::vector<std::vector<int32_t>>& prompts)>
       complete_prompts = {};
-  // Folder for the checkpoints of checkpoint.memory_every, on a file system in memory that all
-  // ranks share. train() also looks there for the checkpoint to resume from. Empty: none.
-  std::string memory_folder = {};
 };
 
 struct TrainingSummary {
@@ -60,12 +53,13 @@ struct TrainingSummary {
 std::unique_ptr<TrainingTask> make_language_modeling(const Job& job, const ParallelContext& context,
                                                      const std::function<void()>& preparing);
 
-// Runs `job` to its end as one of the ranks of `world`. make_task: makes this rank's task.
-// Collective over all ranks. Throws ConfigError, IoError, CommError, or NonFiniteError. Before
-// NonFiniteError is thrown, a checkpoint of the state before the failed step is saved, unless the
-// failed step is the first of this process. A checkpoint that cannot be saved is logged, and the
-// run continues.
-TrainingSummary train(const Job& job, comm::World& world, const TrainingHooks& hooks,
+// Runs `job` to its end as one of the ranks of `context`. job: with everything decided
+// (plan/decided_run.h). folders: those of the job. make_task: makes this rank's task. Collective
+// over all ranks. Throws ConfigError, IoError, CommError, or NonFiniteError. Before NonFiniteError
+// is thrown, a checkpoint of the state before the failed step is saved, unless the failed step is
+// the first of this process. A checkpoint that cannot be saved is logged, and the run continues.
+TrainingSummary train(const Job& job, const ParallelContext& context, RunFolders& folders,
+                      const TrainingHooks& hooks,
                       const MakeTask& make_task = make_language_modeling);
 
 }  // namespace colossal

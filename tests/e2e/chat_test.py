@@ -89,7 +89,7 @@ class ThroughAPipe(ChatTest):
         self.assertIn("--system is for --chat", done.stderr)
 
 
-class InATerminal(ChatTest):
+class TerminalTest(ChatTest):
     def setUp(self):
         super().setUp()
         self.terminal, other = pty.openpty()
@@ -101,7 +101,6 @@ class InATerminal(ChatTest):
         self.addCleanup(self.process.wait)
         self.addCleanup(self.process.kill)
         self.shown = b""
-        self.wait_for("> ")
 
     def wait_for(self, text, count=1):
         deadline = time.monotonic() + 60
@@ -112,6 +111,18 @@ class InATerminal(ChatTest):
 
     def type(self, text):
         os.write(self.terminal, text.encode())
+
+
+class BeforeItReads(TerminalTest):
+    def test_the_end_is_heard(self):
+        self.type("\x04")
+        self.assertEqual(self.process.wait(30), 0)
+
+
+class InATerminal(TerminalTest):
+    def setUp(self):
+        super().setUp()
+        self.wait_for("> ")
 
     def test_lines_are_edited_and_remembered(self):
         one = self.answer("Hello")
@@ -145,7 +156,7 @@ class InATerminal(ChatTest):
         self.type("half a li\x03")
         self.wait_for("/exit or Ctrl-D ends")
         self.type("Hello\r")
-        self.wait_for("(cut after")
+        self.wait_for("(cut after --max-new-tokens=6)\r\n> ")
         self.type("\x04")
         self.assertEqual(self.process.wait(30), 0)
 

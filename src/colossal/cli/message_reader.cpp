@@ -2,6 +2,7 @@
 
 #include <langinfo.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -50,6 +51,16 @@ int read_character(wchar_t* character) {
     }
     return 1;
   }
+}
+
+// Takes the end of the input (Ctrl-D) that was typed while the terminal read lines by itself. The
+// editor would read it as an unknown character. Returns whether there was one.
+bool take_end_of_input() {
+  pollfd polled{STDIN_FILENO, POLLIN, 0};
+  int num_characters = 0;  // before it
+  if (poll(&polled, 1, 0) <= 0 || ioctl(STDIN_FILENO, FIONREAD, &num_characters) != 0) return false;
+  char nothing = 0;
+  return num_characters == 0 && ::read(STDIN_FILENO, &nothing, 1) == 0;
 }
 
 }  // namespace
@@ -126,6 +137,7 @@ MessageReader::Event MessageReader::read_plain_line(std::string* line) {
 }
 
 MessageReader::Event MessageReader::read_edited_line(const char* prompt, std::string* line) {
+  if (take_end_of_input()) return Event::end;
   prompt_ = prompt;
   event_ = Event::input;
   // Before the prompt: what is typed at it would else be read as a line of the terminal, which

@@ -103,6 +103,7 @@ std::shared_ptr<Backend> GlooWorld::make_backend(const Membership& membership) {
     // now, other ranks that still connect would wait for it in vain.
     backend->barrier({});
   } catch (const CallFailure& failure) {
+    backend->close(failure.what());
     throw CommError(fmt::format("{}: not all members have connected: {}",
                                 describe_caller(membership), failure.what()));
   }

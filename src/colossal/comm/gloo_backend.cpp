@@ -45,7 +45,7 @@ void GlooBackend::abort(const std::string& why) {
   end_all("was aborted: ", why);
 }
 
-void GlooBackend::close(const std::string& why) {
+void GlooBackend::end_group(const std::string& why) {
   end_all("found its group closed by an earlier failure: ", why);
 }
 

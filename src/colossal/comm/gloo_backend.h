@@ -19,11 +19,11 @@ class GlooBackend final : public PointToPointBackend {
   GlooBackend(Membership membership, std::shared_ptr<Ledger> ledger,
               std::chrono::milliseconds timeout, c10::intrusive_ptr<c10d::Backend> gloo);
 
-  // Both make running and later calls of this rank in this group fail, and send `why` to the peers.
+  // Both close() and abort() make running and later calls of this rank in this group fail, and send
+  // `why` to the peers.
   // The errors of these calls contain `why` and say that an earlier failure closed the group
   // (close) or that the call was aborted (abort). After the first call of one of these two
   // functions, later calls of both do nothing.
-  void close(const std::string& why) override;
   void abort(const std::string& why) override;
 
   // Returns the failure to report after Gloo has thrown an exception with the message `error`, at
@@ -35,6 +35,7 @@ class GlooBackend final : public PointToPointBackend {
  private:
   class MessageTransfer;
 
+  void end_group(const std::string& why) override;
   // Ends the group on this rank: sends `why` to the peers and closes the connections, so that
   // running and later calls fail. On this rank, their error is `prefix` + `why`. May be called from
   // any thread.

@@ -66,8 +66,8 @@ PointToPointBackend& HierarchicalBackend::within_last() {
   return *within_;
 }
 
-Exchange HierarchicalBackend::begin_between(const Call& call) {
-  return Exchange(*this, membership(), call, new_deadline().extended(grace_));
+Exchange& HierarchicalBackend::begin_between(const Call& call) {
+  return begin(call, new_deadline().extended(grace_));
 }
 
 void HierarchicalBackend::announce(Exchange& exchange, Counts counts, int64_t sum_bytes,
@@ -281,7 +281,7 @@ void HierarchicalBackend::distribute_within_host(const Call& call, const at::Ten
 void HierarchicalBackend::all_reduce(const Call& call, const at::Tensor& tensor) {
   const std::vector<int64_t> counts = even_counts(tensor.numel(), size());
   const int64_t element_bytes = tensor.element_size();
-  Exchange exchange = begin_between(call);
+  Exchange& exchange = begin_between(call);
   announce(exchange, counts, c10::elementSize(accumulation_type(call.type)), element_bytes);
   std::byte* own_part = memory_of(tensor) + offsets_of(counts)[rank()] * element_bytes;
   HostSums(*this, exchange, call, tensor, own_part, call.type, counts).run();
@@ -291,14 +291,14 @@ void HierarchicalBackend::all_reduce(const Call& call, const at::Tensor& tensor)
 
 void HierarchicalBackend::reduce_scatter(const Call& call, const at::Tensor& full,
                                          const at::Tensor& part, Counts counts) {
-  Exchange exchange = begin_between(call);
+  Exchange& exchange = begin_between(call);
   announce(exchange, counts, c10::elementSize(accumulation_type(call.type)), 0);
   HostSums(*this, exchange, call, full, memory_of(part), part.scalar_type(), counts).run();
   end(call, exchange);
 }
 
 void HierarchicalBackend::all_gather(const Call& call, const at::Tensor& full, Counts counts) {
-  Exchange exchange = begin_between(call);
+  Exchange& exchange = begin_between(call);
   announce(exchange, counts, 0, full.element_size());
   gather(exchange, call, full, counts);
   end(call, exchange);
@@ -324,7 +324,7 @@ void HierarchicalBackend::broadcast(const Call& call, const at::Tensor& tensor, 
   const bool sends = rank() == agent && next != first;
   const auto memory = [&](int64_t round) { return memory_of(tensor) + buffers.begin(0, round); };
 
-  Exchange exchange = begin_between(call);
+  Exchange& exchange = begin_between(call);
   std::vector<std::vector<TransferPointer>> arrivals(buffers.rounds);
   if (receives) {
     const int from = hosts_.agent(root, previous);
@@ -350,7 +350,7 @@ void HierarchicalBackend::broadcast(const Call& call, const at::Tensor& tensor, 
 void HierarchicalBackend::barrier(const Call& call) {
   if (within_) within_first().barrier(call);
   if (hosts_.place[rank()] == 0) {
-    Exchange exchange = begin_between(call);
+    Exchange& exchange = begin_between(call);
     for (const std::vector<int>& host : hosts_.members) {
       if (host[0] == rank()) continue;
       exchange.expect(host[0], 0);
@@ -367,7 +367,7 @@ void HierarchicalBackend::begin_messages() {
   between_->begin_messages();
 }
 
-void HierarchicalBackend::close(const std::string& why) {
+void HierarchicalBackend::end_group(const std::string& why) {
   if (within_) within_->close(why);
   between_->close(why);
 }

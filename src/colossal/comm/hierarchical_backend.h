@@ -53,10 +53,11 @@ class HierarchicalBackend final : public PointToPointBackend {
   void barrier(const Call& call) override;
 
   void begin_messages() override;
-  void close(const std::string& why) override;
   void abort(const std::string& why) override;
 
  private:
+  void end_group(const std::string& why) override;
+
   // Divides the parts of a tensor into pieces, called buffers. A call moves one buffer of each part
   // per round, which bounds the size of staged_, sums_ and received_. All values are in elements.
   struct Buffers {
@@ -86,7 +87,7 @@ class HierarchicalBackend final : public PointToPointBackend {
   PointToPointBackend& within_first();
   PointToPointBackend& within_last();
   // Returns the Exchange for the messages of `call` between hosts.
-  Exchange begin_between(const Call& call);
+  Exchange& begin_between(const Call& call);
   // Begins to exchange headers, which say what call the sender makes (exchange.h), between ranks
   // and their agents on other hosts. sum_bytes: bytes per element that the call's reduce_scatter
   // sends, 0 if the call has no reduce_scatter. gather_bytes: bytes per element that the call's

@@ -18,10 +18,9 @@ class MessageBackend : public PointToPointBackend {
   MessageBackend(Membership membership, std::shared_ptr<Ledger> ledger,
                  std::chrono::milliseconds timeout, std::shared_ptr<LocalBoard> board);
 
-  // Makes waiting and later calls of all ranks of the group fail for the reason `why`.
-  void close(const std::string& why) override { board_->close(why); }
-
  protected:
+  // Makes waiting and later calls of all ranks of the group fail for the reason `why`.
+  void end_group(const std::string& why) override { board_->close(why); }
   LocalBoard& board() { return *board_; }
 
  private:

@@ -18,13 +18,23 @@ constexpr int64_t kSmallestBuffer =
 
 }  // namespace
 
-Exchange PointToPointBackend::begin(const Call& call) {
-  return Exchange(*this, membership(), call, new_deadline());
+void PointToPointBackend::close(const std::string& why) {
+  end_group(why);
+  exchange_.reset();
+}
+
+Exchange& PointToPointBackend::begin(const Call& call) {
+  return begin(call, new_deadline());
+}
+
+Exchange& PointToPointBackend::begin(const Call& call, Deadline deadline) {
+  return exchange_.emplace(transport(), membership(), call, deadline);
 }
 
 void PointToPointBackend::end(const Call& call, Exchange& exchange) {
   exchange.finish();
   book_wire(call, exchange.bytes_sent());
+  exchange_.reset();
 }
 
 int64_t PointToPointBackend::buffer_elements(int64_t element_bytes) const {
@@ -148,7 +158,7 @@ void PointToPointBackend::all_reduce(const Call& call, const at::Tensor& tensor)
   const std::vector<int64_t> counts = even_counts(tensor.numel(), size());
   const std::vector<int64_t> own(size(), counts[rank()]);
   const int64_t own_begin = offsets_of(counts)[rank()];
-  Exchange exchange = begin(call);
+  Exchange& exchange = begin(call);
   exchange_headers(exchange, counts, own, tensor.element_size());
   scatter_and_sum(exchange, tensor, memory_of(tensor) + own_begin * tensor.element_size(),
                   tensor.scalar_type(), counts);
@@ -159,7 +169,7 @@ void PointToPointBackend::all_reduce(const Call& call, const at::Tensor& tensor)
 void PointToPointBackend::reduce_scatter(const Call& call, const at::Tensor& full,
                                          const at::Tensor& part, Counts counts) {
   const std::vector<int64_t> own(size(), counts[rank()]);
-  Exchange exchange = begin(call);
+  Exchange& exchange = begin(call);
   exchange_headers(exchange, counts, own, full.element_size());
   scatter_and_sum(exchange, full, memory_of(part), part.scalar_type(), counts);
   end(call, exchange);
@@ -167,7 +177,7 @@ void PointToPointBackend::reduce_scatter(const Call& call, const at::Tensor& ful
 
 void PointToPointBackend::all_gather(const Call& call, const at::Tensor& full, Counts counts) {
   const std::vector<int64_t> own(size(), counts[rank()]);
-  Exchange exchange = begin(call);
+  Exchange& exchange = begin(call);
   exchange_headers(exchange, own, counts, full.element_size());
   gather(exchange, full, counts);
   end(call, exchange);
@@ -186,7 +196,7 @@ void PointToPointBackend::all_to_all(const Call& call, const at::Tensor& send, C
   const std::byte* from = memory_of(send);
   std::byte* into = memory_of(receive);
 
-  Exchange exchange = begin(call);
+  Exchange& exchange = begin(call);
   exchange_headers(exchange, send_counts, receive_counts, element_bytes);
   std::vector<std::vector<TransferPointer>> receives;
   for (int peer : peers()) {
@@ -209,7 +219,7 @@ void PointToPointBackend::rotate(const Call& call, const at::Tensor& send,
   const int previous = (rank() + size() - 1) % size();
   const auto send_bytes = static_cast<int64_t>(send.nbytes());
   const auto receive_bytes = static_cast<int64_t>(receive.nbytes());
-  Exchange exchange = begin(call);
+  Exchange& exchange = begin(call);
   exchange.expect(previous, receive_bytes);
   exchange.send_header(next, send_bytes);
   auto transfers = exchange.receive(memory_of(receive), receive_bytes, previous);
@@ -228,7 +238,7 @@ void PointToPointBackend::broadcast(const Call& call, const at::Tensor& tensor, 
   const int previous = (rank() + size() - 1) % size();
   std::byte* memory = memory_of(tensor);
 
-  Exchange exchange = begin(call);
+  Exchange& exchange = begin(call);
   std::deque<std::vector<TransferPointer>> receives;
   if (rank() != root) {
     exchange.expect(previous, bytes);
@@ -250,7 +260,7 @@ void PointToPointBackend::broadcast(const Call& call, const at::Tensor& tensor, 
 void PointToPointBackend::send(const Call& call, const at::Tensor& tensor, int to) {
   begin_messages();
   const auto bytes = static_cast<int64_t>(tensor.nbytes());
-  Exchange exchange = begin(call);
+  Exchange& exchange = begin(call);
   exchange.send_header(to, bytes);
   exchange.send(memory_of(tensor), bytes, to);
   end(call, exchange);
@@ -259,7 +269,7 @@ void PointToPointBackend::send(const Call& call, const at::Tensor& tensor, int t
 void PointToPointBackend::receive(const Call& call, const at::Tensor& tensor, int from) {
   begin_messages();
   const auto bytes = static_cast<int64_t>(tensor.nbytes());
-  Exchange exchange = begin(call);
+  Exchange& exchange = begin(call);
   exchange.expect(from, bytes);
   std::vector<TransferPointer> transfers = exchange.receive(memory_of(tensor), bytes, from);
   exchange.check_headers();
@@ -269,7 +279,7 @@ void PointToPointBackend::receive(const Call& call, const at::Tensor& tensor, in
 
 void PointToPointBackend::barrier(const Call& call) {
   const std::vector<int64_t> nothing(size(), 0);
-  Exchange exchange = begin(call);
+  Exchange& exchange = begin(call);
   exchange_headers(exchange, nothing, nothing, 0);
   exchange.check_headers();
   end(call, exchange);

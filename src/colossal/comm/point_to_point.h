@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "colossal/comm/backend.h"
@@ -31,6 +33,12 @@ class PointToPointBackend : public Backend, protected Transport {
   void receive(const Call& call, const at::Tensor& tensor, int from) override;
   void barrier(const Call& call) override;
 
+  // Ends the group on this rank, then cancels the messages of a call that has failed: a message
+  // that is cancelled before the peers know why the group ends can hold back the message that says
+  // so.
+  void close(const std::string& why) final;
+  void abort(const std::string& why) override { end_group(why); }
+
   // Called at the beginning of rotate(), broadcast(), send() and receive(), in which a rank
   // exchanges messages with some ranks only. An override may throw CallFailure if an earlier
   // failure on any rank has made the group unusable.
@@ -39,6 +47,14 @@ class PointToPointBackend : public Backend, protected Transport {
   Transport& transport() { return *this; }
 
  protected:
+  // Makes later calls of this rank in this group fail, and tells the peers, as Backend::close()
+  // says. Called from any thread.
+  virtual void end_group(const std::string& why) = 0;
+
+  // Returns the Exchange for `call`, which end() ends; without `deadline`, with a new one. If the
+  // call fails, close() ends it.
+  Exchange& begin(const Call& call);
+  Exchange& begin(const Call& call, Deadline deadline);
   // Waits for the sends of `exchange` and adds their bytes to the ledger.
   void end(const Call& call, Exchange& exchange);
   // Parts of tensors are sent in buffers. Returns the maximum number of elements of a buffer. It
@@ -48,8 +64,6 @@ class PointToPointBackend : public Backend, protected Transport {
  private:
   class PartReceiver;
 
-  // Returns an Exchange for `call` with a new deadline.
-  Exchange begin(const Call& call);
   std::vector<int> peers() const;  // all other ranks, starting with the next rank
   // Begins to exchange headers with all peers. send_counts, receive_counts: elements that this rank
   // sends to each rank and receives from each rank.
@@ -61,7 +75,8 @@ class PointToPointBackend : public Backend, protected Transport {
   // Runs an all_gather into `full`.
   void gather(Exchange& exchange, const at::Tensor& full, Counts counts);
 
-  std::vector<std::byte> scratch_;  // received buffers of peers' parts, until they are summed
+  std::optional<Exchange> exchange_;  // of the running call
+  std::vector<std::byte> scratch_;    // received buffers of peers' parts, until they are summed
 };
 
 }  // namespace colossal::comm

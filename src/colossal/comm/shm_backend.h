@@ -36,10 +36,11 @@ class ShmBackend final : public PointToPointBackend {
   c10::DataPtr shared_memory(const Call& call) override;
 
   void begin_messages() override { board_.begin_message(); }
-  void close(const std::string& why) override { board_.close(why, /*aborted=*/false); }
   void abort(const std::string& why) override { board_.close(why, /*aborted=*/true); }
 
  private:
+  void end_group(const std::string& why) override { board_.close(why, /*aborted=*/false); }
+
   class RingTransfer;
   // A message that this rank sends or receives through a ring.
   struct Message {

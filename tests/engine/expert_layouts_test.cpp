@@ -384,10 +384,11 @@ TEST(ExpertLayouts, ExpertsWithBiasesTrainAsOnOneRank) {
 // Some ranks have nothing to evaluate; their experts still serve the others.
 TEST(ExpertLayouts, RanksWithoutSequencesTakePartInEvaluation) {
   // A task's batch without sequences may have no fields that its loss needs.
-  const HeadLoss loss_of_some = [](models::LanguageModel& language_model, const at::Tensor& x,
-                                   const data::Batch& batch, const nn::StepContext& step) {
+  const HeadLoss loss_of_some = [](models::LanguageModel& language_model,
+                                   const nn::BlockState& state, const data::Batch& batch,
+                                   const nn::StepContext& step) {
     EXPECT_GT(batch.rows(), 0);
-    return cross_entropy(language_model, x, batch, step);
+    return cross_entropy(language_model, state, batch, step);
   };
   const auto loss_at = [&](const Layout& layout, const std::vector<int64_t>& sequences) {
     const TinyTraining training = training_of(layout);

@@ -51,9 +51,9 @@ void expect_like_transformers(const fs::path& directory) {
   data::Batch batch{.sample_ids = {0, 1, 2}};
   set_images(result, batch);
   const nn::StepContext context = model->context_of(batch, {}, {});
-  const models::Streams streams =
+  const nn::BlockState state =
       model->run_blocks({0, model->num_blocks()}, model->inputs(batch, context), context);
-  const at::Tensor scores = model->head_scores(streams.x, context).sum(1);
+  const at::Tensor scores = model->head_scores(state.output(), context).sum(1);
   expect_close(scores, read_tensor(result, "logits", at::kDouble), "scores");
   const at::Tensor loss =
       at::cross_entropy_loss(scores, batch.at(data::kTargets).squeeze(1).to(at::kLong));

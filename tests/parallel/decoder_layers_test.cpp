@@ -154,20 +154,20 @@ class Model : public models::LanguageModel {
                              const nn::SequencePart& part) const override {
     return models::text_context(batch, base, part);
   }
-  models::Streams inputs(const data::Batch& batch, const nn::StepContext& context) override {
+  nn::BlockState inputs(const data::Batch& batch, const nn::StepContext& context) override {
     return embed(batch.at(data::kTokens), context);
   }
-  models::Streams embed(const at::Tensor& tokens, const nn::StepContext& context) override {
+  nn::BlockState embed(const at::Tensor& tokens, const nn::StepContext& context) override {
     const at::Tensor x = embedding_->forward(tokens, context);
-    return {positions_ ? x + positions_->forward(context) : x};
+    return {{positions_ ? x + positions_->forward(context) : x}};
   }
   at::Tensor encode(const at::Tensor&, const nn::StepContext&) override {
     throw Error("this model is a decoder");
   }
   int64_t num_blocks() const override { return blocks_.size(); }
-  models::Streams run_blocks(Range blocks, const models::Streams& streams,
-                             const nn::StepContext& context) override {
-    return {blocks_.forward(blocks, streams.x, context)};
+  nn::BlockState run_blocks(Range blocks, const nn::BlockState& state,
+                            const nn::StepContext& context) override {
+    return {{blocks_.forward(blocks, state.output(), context)}};
   }
   at::Tensor head_loss_sum(const at::Tensor& x, const at::Tensor& labels,
                            const nn::StepContext& context) override {

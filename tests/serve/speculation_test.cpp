@@ -55,8 +55,9 @@ std::pair<int64_t, int64_t> guesses_of(const RandomModel& model, const RandomMod
   const auto size = std::ssize(text) - 1;
   const at::Tensor all = at::tensor(text, at::kLong).view({1, size + 1});
   nn::StepContext step = nn::make_step_context(1, size, at::kCPU);
-  const models::Streams start = model.model->embed(all.narrow(1, 0, size), step);
-  step.states = model.model->final_states(model.model->run_blocks({0, 2}, start, step).x, step);
+  const nn::BlockState start = model.model->embed(all.narrow(1, 0, size), step);
+  step.states =
+      model.model->final_states(model.model->run_blocks({0, 2}, start, step).output(), step);
   const at::Tensor guesses = head.model->logits(all.narrow(1, 1, size), step).argmax(-1).flatten();
   int64_t made = 0, right = 0;
   DraftLength length;
@@ -347,16 +348,16 @@ class CountingModel : public models::LanguageModel {
                              const nn::SequencePart& part) const override {
     return model_.context_of(batch, base, part);
   }
-  models::Streams inputs(const data::Batch& batch, const nn::StepContext& context) override {
+  nn::BlockState inputs(const data::Batch& batch, const nn::StepContext& context) override {
     return model_.inputs(batch, context);
   }
-  models::Streams embed(const at::Tensor& tokens, const nn::StepContext& context) override {
+  nn::BlockState embed(const at::Tensor& tokens, const nn::StepContext& context) override {
     tokens_ += tokens.numel();
     return model_.embed(tokens, context);
   }
   int64_t num_blocks() const override { return model_.num_blocks(); }
-  models::Streams run_blocks(Range blocks, const models::Streams& streams,
-                             const nn::StepContext& context) override {
+  nn::BlockState run_blocks(Range blocks, const nn::BlockState& streams,
+                            const nn::StepContext& context) override {
     return model_.run_blocks(blocks, streams, context);
   }
   at::Tensor encode(const at::Tensor& tokens, const nn::StepContext& context) override {
@@ -409,7 +410,7 @@ class FailingModel : public CountingModel {
   FailingModel(models::LanguageModel& model, int64_t first, int64_t count)
       : CountingModel(model), first_(first), count_(count) {}
 
-  models::Streams embed(const at::Tensor& tokens, const nn::StepContext& context) override {
+  nn::BlockState embed(const at::Tensor& tokens, const nn::StepContext& context) override {
     const int64_t pass = passes_++;
     if (pass >= first_ && pass < first_ + count_) throw 7;
     return CountingModel::embed(tokens, context);

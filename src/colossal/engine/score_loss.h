@@ -15,11 +15,10 @@ namespace colossal {
 
 // Returns the scores of each row of a batch, [rows, scores], in fp32 (fp64 for an fp64 model),
 // differentiable, equal on all ranks of sp. batch: this rank's part of the batch
-// (data::local_batch()), with the field data::kPooling if it is of texts. x: the residual stream
-// after the last block, [rows, tokens on this rank, hidden]. step: the context of the forward pass
-// that computed x. Law with sp > 1: an all-reduce of the scores of all rows over sp, in the forward
-// pass only.
-at::Tensor scores_of_rows(models::LanguageModel& model, const at::Tensor& x,
+// (data::local_batch()), with the field data::kPooling if it is of texts. state: after the last
+// block. step: the context of the forward pass that computed it. Law with sp > 1: an all-reduce of
+// the scores of all rows over sp, in the forward pass only.
+at::Tensor scores_of_rows(models::LanguageModel& model, const nn::BlockState& state,
                           const data::Batch& batch, const nn::StepContext& step,
                           const ParallelContext& context);
 

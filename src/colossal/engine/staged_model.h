@@ -82,22 +82,21 @@ struct StagedModel {
 // Makes a model of a single stage, which `loss` runs.
 StagedModel one_stage(LossFunction loss);
 
-// A function that computes the loss of a language model from x, the residual stream after the last
-// block: [batch, tokens, hidden], or this rank's shard of it (models/language_model.h). batch:
+// A function that computes the loss of a language model from the state after its last block. batch:
 // result of local_batch().
-using HeadLoss = std::function<LossSum(models::LanguageModel& model, const at::Tensor& x,
+using HeadLoss = std::function<LossSum(models::LanguageModel& model, const nn::BlockState& state,
                                        const data::Batch& batch, const nn::StepContext& context)>;
 // HeadLoss functions that return the cross-entropy of next-token prediction over the field
 // data::kLabels.
 // cross_entropy() leaves out ignored labels. cross_entropy_of_all() is for batches without ignored
 // labels, and saves the time to count them.
-LossSum cross_entropy(models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
-                      const nn::StepContext& context);
-LossSum cross_entropy_of_all(models::LanguageModel& model, const at::Tensor& x,
+LossSum cross_entropy(models::LanguageModel& model, const nn::BlockState& state,
+                      const data::Batch& batch, const nn::StepContext& context);
+LossSum cross_entropy_of_all(models::LanguageModel& model, const nn::BlockState& state,
                              const data::Batch& batch, const nn::StepContext& context);
 
 // Cuts a language model into the stages of `strategy`. The first stage also has the embedding, the
-// last stage the head and the loss. Stages pass on the residual streams (models::Streams).
+// last stage the head and the loss. Stages pass on the nn::BlockState.
 // router_loss: computes the router losses (router_loss.h); null: there are none. If there are
 // router losses, stages also pass on the records of their routers, since the last stage computes
 // these losses for all layers. `model` must outlive the result. The result has no state_like: call

@@ -10,22 +10,11 @@
 
 #include "colossal/base/range.h"
 #include "colossal/data/batch.h"
+#include "colossal/nn/block_state.h"
 #include "colossal/nn/sequence_part.h"
 #include "colossal/nn/step_context.h"
 
 namespace colossal::models {
-
-// The activations that flow from the embedding through the blocks to the head.
-struct Streams {
-  // The residual stream of the next block; after the last block, the input of the head.
-  at::Tensor x;
-  // Only of an encoder-decoder, else undefined. Before the first block of the decoder: the
-  // decoder's residual stream, while x is the encoder's. Behind it: the encoder's output.
-  at::Tensor other{};
-  // Relative position biases of all blocks of the encoder and of the decoder
-  // (nn::StepContext::relative_bias). Undefined if the model has none.
-  at::Tensor encoder_bias{}, decoder_bias{};
-};
 
 // A model in three parts, which pipeline stages can run separately: the embedding, the blocks, and
 // the head. A decoder or an encoder has one residual stream. In an encoder-decoder
@@ -46,24 +35,27 @@ class LanguageModel {
   // whether it is training, with what the batch's fields say. batch: with whole sequences.
   virtual nn::StepContext context_of(const data::Batch& batch, const nn::StepContext& base,
                                      const nn::SequencePart& part) const = 0;
-  // Returns the streams before the first block. batch: this rank's part of a batch.
-  virtual Streams inputs(const data::Batch& batch, const nn::StepContext& context) = 0;
+  // Returns the state before the first block. batch: this rank's part of a batch.
+  virtual nn::BlockState inputs(const data::Batch& batch, const nn::StepContext& context) = 0;
   // The same for tokens. tokens: of an encoder-decoder, the decoder's.
-  virtual Streams embed(const at::Tensor& tokens, const nn::StepContext& context) = 0;
+  virtual nn::BlockState embed(const at::Tensor& tokens, const nn::StepContext& context) = 0;
   // Of an encoder-decoder, in generation: returns the encoder's output for a source text, for
   // nn::MemoryStore. tokens: of the source, [batch, sequence]. context: of the source. With
   // StepContext::memories, embed() and run_blocks() then run the decoder alone.
   virtual at::Tensor encode(const at::Tensor& tokens, const nn::StepContext& context) = 0;
   virtual int64_t num_blocks() const = 0;
-  // Runs the blocks with the indices `blocks`. streams: before these blocks. Returns the streams
-  // after them.
-  virtual Streams run_blocks(Range blocks, const Streams& streams,
-                             const nn::StepContext& context) = 0;
+  // Runs the blocks with the indices `blocks`. state: before these blocks. Returns the state after
+  // them.
+  virtual nn::BlockState run_blocks(Range blocks, const nn::BlockState& state,
+                                    const nn::StepContext& context) = 0;
+  // Sizes of BlockState::streams and BlockState::conditions.
+  virtual int64_t num_streams() const { return 1; }
+  virtual int64_t num_conditions() const { return 0; }
 
-  // The following functions compute the head. x: Streams::x after the last block. labels:
-  // [batch, sequence], the token to predict at each position; -100: ignored. context.temperature
-  // divides the logits in head_log_probabilities(), local_logits() and head_divergences(); the
-  // other functions ignore it.
+  // The following functions compute the head. x: BlockState::output() after the last block.
+  // labels: [batch, sequence], the token to predict at each position; -100: ignored.
+  // context.temperature divides the logits in head_log_probabilities(), local_logits() and
+  // head_divergences(); the other functions ignore it.
 
   // Returns the sum of the cross-entropies of all `labels` that are not ignored, a scalar in fp32
   // (fp64 in an fp64 model). All ranks of tp get the same sum.
@@ -124,7 +116,7 @@ class LanguageModel {
 
  private:
   at::Tensor hidden(const at::Tensor& tokens, const nn::StepContext& context) {
-    return run_blocks({0, num_blocks()}, embed(tokens, context), context).x;
+    return run_blocks({0, num_blocks()}, embed(tokens, context), context).output();
   }
 };
 

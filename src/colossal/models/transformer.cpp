@@ -165,27 +165,29 @@ nn::StepContext Transformer::context_of(const data::Batch& batch, const nn::Step
                   : text_context(batch, base, part);
 }
 
-Streams Transformer::inputs(const data::Batch& batch, const nn::StepContext& context) {
+nn::BlockState Transformer::inputs(const data::Batch& batch, const nn::StepContext& context) {
   if (!patch_embedding_) return embed(batch.at(data::kTokens), context);
   const at::Tensor x = patch_embedding_->forward(batch.at(data::kPixels), context);
-  return {input_.dropout->forward(x, context)};
+  return {{input_.dropout->forward(x, context)}};
 }
 
-Streams Transformer::embed(const at::Tensor& tokens, const nn::StepContext& context) {
+nn::BlockState Transformer::embed(const at::Tensor& tokens, const nn::StepContext& context) {
   const at::Tensor x = embed(tokens, input_, context);
-  const auto bias = [](const auto& layer, const nn::StepContext& of) {
-    return layer ? layer->forward(of) : at::Tensor();
-  };
-  if (context.memories) return {.x = x, .decoder_bias = bias(decoder_bias_, context)};
   if (encoder_layers_ > 0) {
-    COLOSSAL_CHECK(context.source != nullptr, "an encoder-decoder without a source");
-    return {embed(context.source_tokens, encoder_input_, *context.source), x,
-            bias(encoder_bias_, *context.source), bias(decoder_bias_, context)};
+    nn::BlockState state;
+    if (!context.memories) {
+      COLOSSAL_CHECK(context.source != nullptr, "an encoder-decoder without a source");
+      state.streams.push_back(embed(context.source_tokens, encoder_input_, *context.source));
+      if (encoder_bias_) state.conditions.push_back(encoder_bias_->forward(*context.source));
+    }
+    state.streams.push_back(x);
+    if (decoder_bias_) state.conditions.push_back(decoder_bias_->forward(context));
+    return state;
   }
-  if (!state_product_) return {x};
+  if (!state_product_) return {{x}};
   // A dry run has no target model; only the shape of the states matters there.
   const at::Tensor& states = context.states.defined() ? context.states : x;
-  return {embedding_product_->forward(x, context) + state_product_->forward(states, context)};
+  return {{embedding_product_->forward(x, context) + state_product_->forward(states, context)}};
 }
 
 at::Tensor Transformer::encoder_output(const at::Tensor& x, const nn::StepContext& context) {
@@ -200,30 +202,30 @@ at::Tensor Transformer::encode(const at::Tensor& tokens, const nn::StepContext& 
   return encoder_output(blocks_.forward({0, encoder_layers_}, x, reading), context);
 }
 
-Streams Transformer::run_blocks(Range blocks, const Streams& streams,
-                                const nn::StepContext& context) {
+nn::BlockState Transformer::run_blocks(Range blocks, const nn::BlockState& state,
+                                       const nn::StepContext& context) {
   nn::StepContext writing = behind_virtual_tokens(context);
-  if (encoder_layers_ == 0) return {blocks_.forward(blocks, streams.x, writing)};
+  if (encoder_layers_ == 0) return {{blocks_.forward(blocks, state.output(), writing)}};
   const Range of_decoder{std::max(blocks.begin, encoder_layers_),
                          std::max(blocks.end, encoder_layers_)};
-  writing.relative_bias = streams.decoder_bias;
-  if (context.memories) return {blocks_.forward(of_decoder, streams.x, writing)};
-  Streams after = streams;
+  if (decoder_bias_) writing.relative_bias = state.conditions.back();
+  if (context.memories) return {{blocks_.forward(of_decoder, state.output(), writing)}};
+  nn::BlockState after = state;
+  at::Tensor& read = after.streams.front();
+  at::Tensor& written = after.streams.back();
   const Range of_encoder{std::min(blocks.begin, encoder_layers_),
                          std::min(blocks.end, encoder_layers_)};
   if (!of_encoder.empty()) {
     nn::StepContext reading = *context.source;
     reading.block_runner = context.block_runner;
     reading.router_records = context.router_records;
-    reading.relative_bias = streams.encoder_bias;
-    after.x = blocks_.forward(of_encoder, streams.x, reading);
+    if (encoder_bias_) reading.relative_bias = state.conditions.front();
+    read = blocks_.forward(of_encoder, read, reading);
   }
   if (of_decoder.empty()) return after;
-  if (of_decoder.begin == encoder_layers_) {
-    after.other = encoder_output(std::exchange(after.x, after.other), *context.source);
-  }
-  writing.memory = after.other;
-  after.x = blocks_.forward(of_decoder, after.x, writing);
+  if (of_decoder.begin == encoder_layers_) read = encoder_output(read, *context.source);
+  writing.memory = read;
+  written = blocks_.forward(of_decoder, written, writing);
   return after;
 }
 

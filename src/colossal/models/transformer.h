@@ -23,11 +23,14 @@ class Transformer : public LanguageModel {
 
   nn::StepContext context_of(const data::Batch& batch, const nn::StepContext& base,
                              const nn::SequencePart& part) const override;
-  Streams inputs(const data::Batch& batch, const nn::StepContext& context) override;
-  Streams embed(const at::Tensor& tokens, const nn::StepContext& context) override;
+  nn::BlockState inputs(const data::Batch& batch, const nn::StepContext& context) override;
+  nn::BlockState embed(const at::Tensor& tokens, const nn::StepContext& context) override;
   at::Tensor encode(const at::Tensor& tokens, const nn::StepContext& context) override;
   int64_t num_blocks() const override { return blocks_.size(); }
-  Streams run_blocks(Range blocks, const Streams& streams, const nn::StepContext& context) override;
+  nn::BlockState run_blocks(Range blocks, const nn::BlockState& state,
+                            const nn::StepContext& context) override;
+  int64_t num_streams() const override { return encoder_layers_ > 0 ? 2 : 1; }
+  int64_t num_conditions() const override { return encoder_bias_ ? 2 : 0; }
   at::Tensor head_loss_sum(const at::Tensor& x, const at::Tensor& labels,
                            const nn::StepContext& context) override;
   at::Tensor head_log_probabilities(const at::Tensor& x, const at::Tensor& labels,

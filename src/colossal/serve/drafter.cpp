@@ -138,9 +138,9 @@ at::Tensor NeuralDrafter::run(const Pass& pass, nn::StepContext& context) {
   context.lengths = row_of(pass.lengths);
   context.key_values = &store_;
   if (!pass.states.empty()) context.states = at::cat(pass.states).unsqueeze(0).to(device_);
-  const models::Streams start = model_.embed(row_of(pass.tokens).to(device_), context);
+  const nn::BlockState start = model_.embed(row_of(pass.tokens).to(device_), context);
   const Range blocks{0, model_.num_blocks()};
-  return model_.final_states(model_.run_blocks(blocks, start, context).x, context);
+  return model_.final_states(model_.run_blocks(blocks, start, context).output(), context);
 }
 
 // A shared page has the draft model's keys and values as soon as one of its sequences was drafted

@@ -176,10 +176,10 @@ class Evaluator {
     const data::Batch batch = data::local_batch(whole, part_);
     double sum = 0;
     stages_.run([&](int stage, const at::Tensor& before) {
-      const models::Streams start =
-          stage == 0 ? model_.inputs(batch, context) : models::Streams{before};
+      const nn::BlockState start =
+          stage == 0 ? model_.inputs(batch, context) : nn::BlockState{{before}};
       const Range blocks = strategy_.blocks_of_stage(stage, model_.num_blocks());
-      const at::Tensor x = model_.run_blocks(blocks, start, context).x;
+      const at::Tensor x = model_.run_blocks(blocks, start, context).output();
       if (stage < strategy_.num_stages() - 1) return x;
       sum = model_.head_loss_sum(x, batch.at(data::kLabels), context).item<double>();
       return at::Tensor();

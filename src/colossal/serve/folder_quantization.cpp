@@ -196,14 +196,15 @@ class FolderQuantizer {
     };
     each([&](const nn::ParameterHandle& parameter) { give(read(parameter)); });
     for (const at::Tensor& row : rows) {
-      streams_.push_back(model_->embed(row, nn::make_step_context(1, row.size(1), at::kCPU)).x);
+      streams_.push_back(
+          model_->embed(row, nn::make_step_context(1, row.size(1), at::kCPU)).output());
     }
     each([](const nn::ParameterHandle& parameter) { parameter->tensor = at::Tensor(); });
   }
 
   at::Tensor run(int64_t block, const at::Tensor& stream) const {
     const nn::StepContext context = nn::make_step_context(1, stream.size(1), at::kCPU);
-    return model_->run_blocks({block, block + 1}, {stream}, context).x;
+    return model_->run_blocks({block, block + 1}, {{stream}}, context).output();
   }
 
   BlockParameters read_block(int64_t block) const {

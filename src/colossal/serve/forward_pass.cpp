@@ -150,14 +150,14 @@ void ForwardPass::run_stages(const StepPlan& plan, const std::vector<nn::Adapted
 
 at::Tensor ForwardPass::run_stage(int stage, const at::Tensor& before, const StepPlan& plan,
                                   const nn::StepContext& context) {
-  models::Streams start{before};
+  nn::BlockState start{{before}};
   if (memories_) read_sources(plan);
   if (stage == 0) {
     const at::Tensor tokens = at::tensor(plan.tokens, at::kLong);
     start = model_.embed(tokens.view({context.batch, context.sequence}).to(device_), context);
   }
   const Range blocks = strategy_.blocks_of_stage(stage, model_.num_blocks());
-  const at::Tensor x = model_.run_blocks(blocks, start, context).x;
+  const at::Tensor x = model_.run_blocks(blocks, start, context).output();
   if (stage < strategy_.num_stages() - 1) return x;
   if (plan.empty()) return {};
   const at::Tensor states = model_.final_states(x, context);

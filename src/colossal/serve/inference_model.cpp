@@ -348,7 +348,7 @@ at::Tensor activation_before(int stage, const models::ModelSpecification& specif
   }
   const nn::StepContext step = shortest_step(context.strategy());
   const int64_t blocks = context.strategy().blocks_of_stage(stage, model.num_blocks()).begin;
-  return model.run_blocks({0, blocks}, model.embed(token, step), step).x;
+  return model.run_blocks({0, blocks}, model.embed(token, step), step).output();
 }
 
 }  // namespace
@@ -505,11 +505,11 @@ memory::OrderOfStages InferenceModel::record_order(const models::ModelSpecificat
   const at::Tensor before = activation_before(stage, specification, options, dry.context);
   models::LanguageModel& model = *dry.assembly.model;
   dry.weights.begin_evaluation();
-  models::Streams streams{before};
-  if (stage == 0) streams = model.embed(before, step);
+  nn::BlockState state{{before}};
+  if (stage == 0) state = model.embed(before, step);
   const Range blocks = strategy.blocks_of_stage(stage, model.num_blocks());
-  streams = model.run_blocks(blocks, streams, step);
-  if (stage == strategy.num_stages() - 1) model.head_logits(streams.x, step, /*wanted=*/{});
+  state = model.run_blocks(blocks, state, step);
+  if (stage == strategy.num_stages() - 1) model.head_logits(state.output(), step, /*wanted=*/{});
   dry.weights.end_evaluation();
   return dry.weights.order_of_use();
 }

@@ -222,9 +222,9 @@ class ImageClassification final : public TrainingTask {
   std::unique_ptr<data::ImageReader> validation_;  // null: none
   data::SampleOrder order_;
   // For pictures(): the trained model, whose head collects scores.
-  ScoreCollector scores_{[this](models::LanguageModel& model, const at::Tensor& x,
+  ScoreCollector scores_{[this](models::LanguageModel& model, const nn::BlockState& state,
                                 const data::Batch& batch, const nn::StepContext& step) {
-    return scores_of_rows(model, x, batch, step, context_);
+    return scores_of_rows(model, state, batch, step, context_);
   }};
   StagedModel shown_;
 };

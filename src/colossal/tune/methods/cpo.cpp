@@ -40,9 +40,9 @@ class Cpo final : public WithoutReference {
   }
 
   HeadLoss loss() const override {
-    return [this](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
-                  const nn::StepContext& step) {
-      const CompletionScores found = score_completions(model, x, batch, step, context());
+    return [this](models::LanguageModel& model, const nn::BlockState& state,
+                  const data::Batch& batch, const nn::StepContext& step) {
+      const CompletionScores found = score_completions(model, state, batch, step, context());
       const std::string& type = config().loss_type.front();
       const PairScores sums = pairs_of(found.log_probability, batch);
       const PairScores scores = uses_token_means(type) ? means_of(sums) : sums;
@@ -73,9 +73,9 @@ class Orpo final : public WithoutReference {
   }
 
   HeadLoss loss() const override {
-    return [this](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
-                  const nn::StepContext& step) {
-      const CompletionScores found = score_completions(model, x, batch, step, context());
+    return [this](models::LanguageModel& model, const nn::BlockState& state,
+                  const data::Batch& batch, const nn::StepContext& step) {
+      const CompletionScores found = score_completions(model, state, batch, step, context());
       const PairScores means = means_of(pairs_of(found.log_probability, batch));
       const at::Tensor odds = log_odds(means), ratio = at::log_sigmoid(odds);
       const at::Tensor own = chosen_loss(found, batch);

@@ -58,9 +58,9 @@ class Distill final : public SampleTask {
         teacher_job_(job_of_folder(job, tuning.config.teacher,
                                    fmt::format("tune.teacher = \"{}\"", tuning.config.teacher))),
         of_teacher_([temperature = tuning.config.temperature](
-                        models::LanguageModel& model, const at::Tensor& x, const data::Batch&,
-                        const nn::StepContext& step) {
-          return model.local_logits(x, tempered(step, temperature)).detach();
+                        models::LanguageModel& model, const nn::BlockState& state,
+                        const data::Batch&, const nn::StepContext& step) {
+          return model.local_logits(state.output(), tempered(step, temperature)).detach();
         }),
         rollout_(rollout_options(tuning.config, job, tokenizer(), taught())) {
     if (teacher_job_.model.transformer.scores > 0) {
@@ -102,10 +102,10 @@ class Distill final : public SampleTask {
   }
 
   HeadLoss loss() const override {
-    return [this](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
-                  const nn::StepContext& step) {
-      const at::Tensor found = model.head_divergences(x, batch.at(kTeacher), config().beta,
-                                                      tempered(step, config().temperature));
+    return [this](models::LanguageModel& model, const nn::BlockState& state,
+                  const data::Batch& batch, const nn::StepContext& step) {
+      const at::Tensor found = model.head_divergences(
+          state.output(), batch.at(kTeacher), config().beta, tempered(step, config().temperature));
       const at::Tensor mask =
           batch.at(data::kLabels).ne(ops::kIgnoredLabel).to(found.scalar_type());
       LossSum loss{.sum = (found * mask).sum(), .count = mask.sum().item<int64_t>()};
@@ -120,9 +120,9 @@ class Distill final : public SampleTask {
   }
 
   HeadLoss loss_to_record() const override {
-    return [](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
+    return [](models::LanguageModel& model, const nn::BlockState& state, const data::Batch& batch,
               const nn::StepContext& step) {
-      return LossSum{.sum = model.local_logits(x, step).sum(),
+      return LossSum{.sum = model.local_logits(state.output(), step).sum(),
                      .count = batch.at(data::kLabels).numel()};
     };
   }

@@ -30,9 +30,9 @@ class Dpo final : public PairTask {
   }
 
   HeadLoss loss() const override {
-    return [this](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
-                  const nn::StepContext& step) {
-      const CompletionScores found = score_completions(model, x, batch, step, context());
+    return [this](models::LanguageModel& model, const nn::BlockState& state,
+                  const data::Batch& batch, const nn::StepContext& step) {
+      const CompletionScores found = score_completions(model, state, batch, step, context());
       PairScores scores = pairs_of(found.log_probability, batch);
       const PairScores reference = pairs_of(batch.at(Reference::kScores), batch);
       scores.reference_chosen = reference.chosen;

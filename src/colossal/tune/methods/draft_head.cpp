@@ -30,10 +30,14 @@ class DraftHead final : public SampleTask {
             const Reading& reading)
       : SampleTask(job, context, tuning, SampleKind::language_modeling, reading),
         teacher_job_(teacher_of(job, tuning.config)),
-        states_([](models::LanguageModel& model, const at::Tensor& x, const data::Batch&,
-                   const nn::StepContext& step) { return model.final_states(x, step).detach(); }),
-        logits_([](models::LanguageModel& model, const at::Tensor& x, const data::Batch&,
-                   const nn::StepContext& step) { return model.local_logits(x, step).detach(); }) {}
+        states_([](models::LanguageModel& model, const nn::BlockState& state, const data::Batch&,
+                   const nn::StepContext& step) {
+          return model.final_states(state.output(), step).detach();
+        }),
+        logits_([](models::LanguageModel& model, const nn::BlockState& state, const data::Batch&,
+                   const nn::StepContext& step) {
+          return model.local_logits(state.output(), step).detach();
+        }) {}
 
   void begin(models::LanguageModel&, Engine&) override {
     teacher_.emplace(teacher_job_, context(), [this](auto&&... arguments) {
@@ -55,10 +59,11 @@ class DraftHead final : public SampleTask {
   }
 
   HeadLoss loss() const override {
-    return [](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
+    return [](models::LanguageModel& model, const nn::BlockState& state, const data::Batch& batch,
               const nn::StepContext& step) {
       constexpr double kForward = 0;  // KL(model || head)
-      const at::Tensor found = model.head_divergences(x, batch.at(kGuessed), kForward, step);
+      const at::Tensor found =
+          model.head_divergences(state.output(), batch.at(kGuessed), kForward, step);
       const at::Tensor mask =
           batch.at(data::kLabels).ne(ops::kIgnoredLabel).to(found.scalar_type());
       return LossSum{.sum = (found * mask).sum(), .count = mask.sum().item<int64_t>()};
@@ -66,9 +71,9 @@ class DraftHead final : public SampleTask {
   }
 
   HeadLoss loss_to_record() const override {
-    return [](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
+    return [](models::LanguageModel& model, const nn::BlockState& state, const data::Batch& batch,
               const nn::StepContext& step) {
-      return LossSum{.sum = model.local_logits(x, step).sum(),
+      return LossSum{.sum = model.local_logits(state.output(), step).sum(),
                      .count = batch.at(data::kLabels).numel()};
     };
   }

@@ -45,9 +45,10 @@ class Kto final : public SampleTask {
   }
 
   HeadLoss loss() const override {
-    return [this](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
-                  const nn::StepContext& step) {
-      const at::Tensor found = score_completions(model, x, batch, step, context()).log_probability;
+    return [this](models::LanguageModel& model, const nn::BlockState& state,
+                  const data::Batch& batch, const nn::StepContext& step) {
+      const at::Tensor found =
+          score_completions(model, state, batch, step, context()).log_probability;
       const at::Tensor ratio = found - batch.at(Reference::kScores);
       const at::Tensor desirable = batch.at("desirable");
       const at::Tensor& kl = batch.at("kl");

@@ -464,9 +464,10 @@ data::Batch OnlineTask::make_batch(const Generation& generation, const Range& ra
 }
 
 HeadLoss OnlineTask::loss() const {
-  return [this](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
+  return [this](models::LanguageModel& model, const nn::BlockState& state, const data::Batch& batch,
                 const nn::StepContext& step) {
-    const at::Tensor found = token_log_probabilities(model, x, batch, step, config().temperature);
+    const at::Tensor found =
+        token_log_probabilities(model, state, batch, step, config().temperature);
     const auto field = [&](const char* name) {
       const at::Tensor values = batch.find(name);
       return values.defined() ? values.to(found.scalar_type()) : values;
@@ -491,7 +492,7 @@ HeadLoss OnlineTask::loss() const {
           {config().importance_sampling_clip_min, config().importance_sampling_clip_max});
     }
     if (scores.returns.defined()) {
-      scores.values = model.head_values(x, step).to(found.scalar_type());
+      scores.values = model.head_values(state.output(), step).to(found.scalar_type());
     }
     LossSum sum = loss_of(scores);
     sum.copies = context().strategy().sp;

@@ -8,36 +8,37 @@ namespace colossal::tune {
 namespace {
 
 ScoreCollector::Score token_score(double temperature, const ParallelContext& context) {
-  return [temperature, &context](models::LanguageModel& model, const at::Tensor& x,
+  return [temperature, &context](models::LanguageModel& model, const nn::BlockState& state,
                                  const data::Batch& batch, const nn::StepContext& step) {
-    return whole_rows(token_log_probabilities(model, x, batch, step, temperature), step, context);
+    return whole_rows(token_log_probabilities(model, state, batch, step, temperature), step,
+                      context);
   };
 }
 
 ScoreCollector::Score value_score(const ParallelContext& context) {
-  return [&context](models::LanguageModel& model, const at::Tensor& x, const data::Batch&,
+  return [&context](models::LanguageModel& model, const nn::BlockState& state, const data::Batch&,
                     const nn::StepContext& step) {
-    return whole_rows(model.head_values(x, step), step, context);
+    return whole_rows(model.head_values(state.output(), step), step, context);
   };
 }
 
 // Returns a function that calls both in one pass, and returns the result of `second`.
 HeadLoss joined(const HeadLoss& first, const HeadLoss& second) {
-  return [first, second](models::LanguageModel& model, const at::Tensor& x,
+  return [first, second](models::LanguageModel& model, const nn::BlockState& state,
                          const data::Batch& batch, const nn::StepContext& step) {
-    first(model, x, batch, step);
-    return second(model, x, batch, step);
+    first(model, state, batch, step);
+    return second(model, state, batch, step);
   };
 }
 
 }  // namespace
 
-at::Tensor token_log_probabilities(models::LanguageModel& model, const at::Tensor& x,
+at::Tensor token_log_probabilities(models::LanguageModel& model, const nn::BlockState& state,
                                    const data::Batch& batch, const nn::StepContext& step,
                                    double temperature) {
   nn::StepContext tempered = step;
   tempered.temperature = temperature;
-  return model.head_log_probabilities(x, batch.at(data::kLabels), tempered);
+  return model.head_log_probabilities(state.output(), batch.at(data::kLabels), tempered);
 }
 
 PolicyScorer::PolicyScorer(const Job& job, const ParallelContext& context,

@@ -13,11 +13,11 @@
 namespace colossal::tune {
 
 // Returns the log-probability of each label, in the shape of the labels, differentiable; 0 where
-// the label is -100 (ignored). x: this rank's part of the residual stream after the last block.
-// batch: the result of local_batch() (data/batch.h), so its labels are those of the tokens on
-// this rank of sp. step: the context of the forward pass that computed x. temperature: divides the
-// logits. All ranks of tp must call this together; they get the same result.
-at::Tensor token_log_probabilities(models::LanguageModel& model, const at::Tensor& x,
+// the label is -100 (ignored). state: after the last block. batch: the result of local_batch()
+// (data/batch.h), so its labels are those of the tokens on this rank of sp. step: the context of
+// the forward pass that computed `state`. temperature: divides the logits. All ranks of tp must
+// call this together; they get the same result.
+at::Tensor token_log_probabilities(models::LanguageModel& model, const nn::BlockState& state,
                                    const data::Batch& batch, const nn::StepContext& step,
                                    double temperature);
 

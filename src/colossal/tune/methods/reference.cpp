@@ -6,15 +6,15 @@
 namespace colossal::tune {
 
 ScoreCollector::ScoreCollector(const ParallelContext& context)
-    : ScoreCollector([&context](models::LanguageModel& model, const at::Tensor& x,
+    : ScoreCollector([&context](models::LanguageModel& model, const nn::BlockState& state,
                                 const data::Batch& batch, const nn::StepContext& step) {
-        return score_completions(model, x, batch, step, context).log_probability;
+        return score_completions(model, state, batch, step, context).log_probability;
       }) {}
 
 HeadLoss ScoreCollector::head() {
-  return [this](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
+  return [this](models::LanguageModel& model, const nn::BlockState& state, const data::Batch& batch,
                 const nn::StepContext& step) {
-    if (!x.is_meta()) found_.push_back(score_(model, x, batch, step));
+    if (!state.output().is_meta()) found_.push_back(score_(model, state, batch, step));
     return LossSum{};
   };
 }

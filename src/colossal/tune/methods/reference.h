@@ -21,9 +21,9 @@ namespace colossal::tune {
 // To use it, run a model with head(), then call move_to() or take().
 class ScoreCollector {
  public:
-  // A function that returns the scores of a micro-batch's rows, in any shape. x: the residual
-  // stream after the last block, [rows, tokens on this rank, hidden].
-  using Score = std::function<at::Tensor(models::LanguageModel& model, const at::Tensor& x,
+  // A function that returns the scores of a micro-batch's rows, in any shape. state: after the
+  // last block.
+  using Score = std::function<at::Tensor(models::LanguageModel& model, const nn::BlockState& state,
                                          const data::Batch& batch, const nn::StepContext& step)>;
 
   // Collects log-probabilities of whole completions, [rows] (CompletionScores::log_probability).

@@ -20,9 +20,9 @@ class RewardModel final : public PairTask {
   HeadLoss loss_to_record() const override { return {}; }
 
   HeadLoss loss() const override {
-    return [this](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
-                  const nn::StepContext& step) {
-      const at::Tensor rewards = rewards_of_rows(model, x, batch, step, context());
+    return [this](models::LanguageModel& model, const nn::BlockState& state,
+                  const data::Batch& batch, const nn::StepContext& step) {
+      const at::Tensor rewards = rewards_of_rows(model, state, batch, step, context());
       const int64_t pairs = rewards.size(0) / 2;
       const at::Tensor chosen = rewards.narrow(0, 0, pairs);
       const at::Tensor rejected = rewards.narrow(0, pairs, pairs);

@@ -36,7 +36,7 @@ data::Batch collate_texts(const std::vector<const Row*>& rows, std::vector<int64
                           const models::TransformerConfig& model);
 
 // Returns scores_of_rows() of a model with one score, [rows].
-at::Tensor rewards_of_rows(models::LanguageModel& model, const at::Tensor& x,
+at::Tensor rewards_of_rows(models::LanguageModel& model, const nn::BlockState& state,
                            const data::Batch& batch, const nn::StepContext& step,
                            const ParallelContext& context);
 

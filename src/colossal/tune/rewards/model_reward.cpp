@@ -50,9 +50,9 @@ ModelReward::ModelReward(const std::string& folder, const Job& run, const Parall
       tokenizer_(open_tokenizer(job_)),
       chat_template_(text::ModelFolder(folder).chat_template()),
       padding_(padding_of(job_, *tokenizer_)),
-      collector_([this](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
-                        const nn::StepContext& step) {
-        return rewards_of_rows(model, x, batch, step, context_);
+      collector_([this](models::LanguageModel& model, const nn::BlockState& state,
+                        const data::Batch& batch, const nn::StepContext& step) {
+        return rewards_of_rows(model, state, batch, step, context_);
       }) {
   if (chat_template_) chat_template_->protect(tokenizer_->special_tokens());
 }

@@ -8,10 +8,11 @@
 
 namespace colossal::tune {
 
-CompletionScores score_completions(models::LanguageModel& model, const at::Tensor& x,
+CompletionScores score_completions(models::LanguageModel& model, const nn::BlockState& state,
                                    const data::Batch& batch, const nn::StepContext& step,
                                    const ParallelContext& context) {
-  const at::Tensor found = model.head_log_probabilities(x, batch.at(data::kLabels), step);
+  const at::Tensor found =
+      model.head_log_probabilities(state.output(), batch.at(data::kLabels), step);
   const at::Tensor weights = batch.find(kLabelWeights);
   const at::Tensor weighted = weights.defined() ? found * weights.to(found.scalar_type()) : found;
   at::Tensor sums = at::stack({weighted.sum(1), found.sum(1)});

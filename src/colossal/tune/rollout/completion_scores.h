@@ -26,11 +26,11 @@ struct CompletionScores {
   at::Tensor of_all_labels;
 };
 
-// Returns the scores of the batch's rows. model, x, batch, step: the arguments of a HeadLoss
-// (staged_model.h). So x is the residual stream after the last block, and `batch` has only this
-// rank's tokens of each row (local_batch()). Law: the bytes of model.head_log_probabilities(); with
-// sp > 1 also an all-reduce of 2 numbers per row over sp, in the forward pass only.
-CompletionScores score_completions(models::LanguageModel& model, const at::Tensor& x,
+// Returns the scores of the batch's rows. model, state, batch, step: the arguments of a HeadLoss
+// (staged_model.h). So `batch` has only this rank's tokens of each row (local_batch()). Law: the
+// bytes of model.head_log_probabilities(); with sp > 1 also an all-reduce of 2 numbers per row over
+// sp, in the forward pass only.
+CompletionScores score_completions(models::LanguageModel& model, const nn::BlockState& state,
                                    const data::Batch& batch, const nn::StepContext& step,
                                    const ParallelContext& context);
 

@@ -55,10 +55,10 @@ class RowScorer {
     const data::Batch batch = data::local_batch(whole, part_);
     at::Tensor found;
     stages_.run([&](int stage, const at::Tensor& before) {
-      const models::Streams start =
-          stage == 0 ? model_.inputs(batch, context) : models::Streams{before};
+      const nn::BlockState start =
+          stage == 0 ? model_.inputs(batch, context) : nn::BlockState{{before}};
       const Range blocks = strategy_.blocks_of_stage(stage, model_.num_blocks());
-      const at::Tensor x = model_.run_blocks(blocks, start, context).x;
+      const at::Tensor x = model_.run_blocks(blocks, start, context).output();
       if (stage < strategy_.num_stages() - 1) return x;
       const at::Tensor scores = model_.head_scores(x, context).to(at::kDouble);
       const at::Tensor pooling = batch.find(data::kPooling);

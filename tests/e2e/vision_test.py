@@ -7,7 +7,8 @@ import unittest
 
 import torch
 from PIL import Image
-from transformers import AutoImageProcessor, AutoModelForImageClassification, Dinov2Config, ViTConfig, ViTImageProcessor
+from transformers import (AutoImageProcessor, AutoModelForImageClassification, CLIPConfig, CLIPImageProcessor, CLIPModel,
+                          Dinov2Config, SiglipConfig, SiglipImageProcessor, SiglipModel, ViTConfig, ViTImageProcessor)
 
 from harness import COLOSSAL, EndToEndTest
 
@@ -143,6 +144,42 @@ class VisionTest(EndToEndTest):
                 saved = self.newest(f"run-{family}")
                 self.assertEqual(AutoImageProcessor.from_pretrained(saved, backend="pil").resample, 3)
                 self.check_predictions(saved)
+
+    def test_the_tower_for_images_of_a_folder_with_two_is_tuned(self):
+        tower = dict(hidden_size=36, num_hidden_layers=2, num_attention_heads=3, intermediate_size=52)
+        images = dict(image_size=16, patch_size=4, **tower)
+        texts = dict(vocab_size=64, max_position_embeddings=8, **tower)
+        clip = CLIPModel(CLIPConfig(vision_config=images, text_config=texts, projection_dim=8))
+        siglip = SiglipModel(SiglipConfig(vision_config=images, text_config=texts))
+        size = {"height": 16, "width": 16}
+        for model, processor in ((clip, CLIPImageProcessor(size={"shortest_edge": 16}, crop_size=size)),
+                                 (siglip, SiglipImageProcessor(size=size))):
+            family = model.config.model_type
+            with self.subTest(family):
+                folder = self.directory / family
+                model.save_pretrained(folder)
+                processor.save_pretrained(folder)
+                self.toml.write_text(f'[model]\npath = "{folder}"\n[data]\ntrain = ["{self.directory / "train"}"]\n')
+                self.tune(f"run-{family}", "--train.steps=30", "--train.global_batch=6", "--precision.compute=fp32",
+                          "--optimizer.learning_rate=0.001", "--train.dropout=0.1")
+                losses = self.losses(f"run-{family}")
+                self.assertLess(losses[30], 0.7 * losses[1])
+                saved = self.newest(f"run-{family}")
+                opened, told = AutoModelForImageClassification.from_pretrained(saved, output_loading_info=True)
+                self.assertFalse(told["missing_keys"] or told["unexpected_keys"] or told["mismatched_keys"], told)
+                self.assertEqual(opened.config.vision_config.attention_dropout, 0.1)
+                self.assertEqual(opened.config.text_config.vocab_size, 64)
+                self.check_predictions(saved)
+        # A folder of the first releases has the whole towers' fields a second time, and these count.
+        config = json.loads((self.directory / "clip" / "config.json").read_text())
+        config["vision_config_dict"] = config["vision_config"]
+        config["vision_config"] = {"hidden_size": 12}
+        (self.directory / "clip" / "config.json").write_text(json.dumps(config))
+        self.toml.write_text(f'[model]\npath = "{self.directory / "clip"}"\n[data]\ntrain = ["{self.directory / "train"}"]\n')
+        self.tune("old", "--train.steps=1", "--train.global_batch=6", "--precision.compute=fp32")
+        config["vision_config_dict"]["hidden_size"] = 37
+        (self.directory / "clip" / "config.json").write_text(json.dumps(config))
+        self.assertIn("vision_config: hidden_size = 37 is not a multiple", self.tune("bad", "--train.steps=1", expect=2).stderr)
 
     def test_errors_say_what_would_work(self):
         def refusal(*flags):

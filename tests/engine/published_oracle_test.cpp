@@ -110,17 +110,31 @@ const std::set<std::string> kReadForOthers{
     "get_text_config",  // a method
     "_is_quantized"};
 
-// Whether ours obeys the field, or says why not, or knows that it has no effect.
-bool knows(const models::Family& family, const std::string& field) {
-  const json config{{"model_type", family.model_type}, {field, {{"no", "such value"}}}};
+// Fields of vision_config count as the family's. Those of text_config are of the tower for texts.
+const std::set<std::string> kFamiliesWithTowers{"clip", "siglip"};
+const std::set<std::string> kOfTowersForTexts{"max_position_embeddings", "projection_size",
+                                              "vocab_size"};
+
+// Whether ours obeys the field, or says why not, or knows that it has no effect. config: the field
+// with no such value.
+bool knows(const models::Family& family, const json& config) {
   models::ConfigFields fields(config, family.defaults);
   try {
     models::read_model(family, fields);
   } catch (const models::FieldError&) {
     return true;
   }
-  const std::vector<std::string> unknown = fields.unknown_fields();
-  return std::ranges::find(unknown, field) == unknown.end();
+  return fields.unknown_fields().empty();
+}
+
+bool knows(const models::Family& family, const std::string& field) {
+  const json given{{field, {{"no", "such value"}}}};
+  json config = given;
+  config["model_type"] = family.model_type;
+  if (knows(family, config)) return true;
+  if (!kFamiliesWithTowers.contains(family.model_type)) return false;
+  return kOfTowersForTexts.contains(field) ||
+         knows(family, {{"model_type", family.model_type}, {"vision_config", given}});
 }
 
 TEST(PublishedOracle, EveryFieldThatTransformersReadsIsKnown) {
@@ -151,11 +165,18 @@ TEST(PublishedOracle, MissingFieldsHaveTransformersDefaults) {
     if (defaults.contains("vocab_size")) {
       EXPECT_EQ(ours.at("vocab_size"), defaults.at("vocab_size")) << family.model_type;
     }
+    if (ours.contains("vision_config")) {
+      for (const auto& [field, value] : ours["vision_config"].items()) {
+        if (field == "vision_use_head") continue;  // models that give classes have none
+        EXPECT_EQ(value, defaults["vision_config"].at(field)) << family.model_type << ": " << field;
+      }
+    }
     for (const auto& [field, value] : ours.items()) {
       // transformers stores null for a default that follows from others, and for no window
       const bool follows = !defaults.contains(field) || defaults[field].is_null() ||
                            value.is_null() || field == "architectures" ||
-                           field == "sliding_window" || config.contains(field);
+                           field == "sliding_window" || field == "vision_config" ||
+                           config.contains(field);
       if (!follows) {
         EXPECT_EQ(value, defaults[field]) << family.model_type << ": " << field;
       }

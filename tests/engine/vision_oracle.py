@@ -24,6 +24,8 @@ SWITCHES = {
             "square": {"image_size": 8}, "one_channel": {"num_channels": 1}, "head_dim": {"head_dim": 8}},
     "deit": {"qkv_bias": {"qkv_bias": True}},
     "dinov2": {"other_size": {"images": [20, 13]}, "gated": {"use_swiglu_ffn": True}, "no_mask_token": {"use_mask_token": False}},
+    "clip": {"other_size": {"images": [20, 13]}, "gelu": {"vision_config": {**BASES["clip"]["vision_config"], "hidden_act": "gelu"}}},
+    "siglip": {"other_size": {"images": [20, 13]}},
     "dinov2_with_registers": {"plain": {"use_swiglu_ffn": False}, "no_registers": {"num_register_tokens": 0}},
 }
 
@@ -43,7 +45,7 @@ def variants():
 
 def train(model, pixels, targets, more):
     """Three steps on these images, with the settings of TinyTraining."""
-    parameters = [p for name, p in model.named_parameters() if not name.endswith("mask_token")]
+    parameters = [p for p in model.parameters() if p.grad is not None]  # not of mask tokens and unused norms
     optimizer = torch.optim.AdamW(
         [{"params": [p for p in parameters if p.dim() >= 2], "weight_decay": 0.1},
          {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0}],
@@ -72,13 +74,14 @@ def write(directory, family, fields):
             parameter += 0.1 * torch.randn(parameter.shape)
     directory.mkdir(parents=True)
     model.save_pretrained(directory / "model")
-    sides = config.image_size if isinstance(config.image_size, (list, tuple)) else [config.image_size] * 2
+    vision = getattr(config, "vision_config", config)
+    sides = vision.image_size if isinstance(vision.image_size, (list, tuple)) else [vision.image_size] * 2
     more = {}
     if images:
         ViTImageProcessor(size=dict(zip(("height", "width"), images))).save_pretrained(directory / "model")
         sides = images
-        more = {"interpolate_pos_encoding": True} if family == "vit" else {}
-    pixels = torch.randn(3, config.num_channels, *sides)
+        more = {"interpolate_pos_encoding": True} if family in ("vit", "clip", "siglip") else {}
+    pixels = torch.randn(3, vision.num_channels, *sides)
     targets = torch.randint(0, config.num_labels, (3,))
     logits = model(pixels, **more).logits
     loss = F.cross_entropy(logits, targets)

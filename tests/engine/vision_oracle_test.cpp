@@ -103,7 +103,7 @@ TEST(VisionOracle, EveryFamilyComputesAndTrainsLikeTransformers) {
     expect_trains_like_transformers(entry.path());
     ++variants;
   }
-  EXPECT_EQ(variants, 20);
+  EXPECT_EQ(variants, 25);
 }
 
 }  // namespace

@@ -111,7 +111,15 @@ FieldError::FieldError(std::vector<std::string> fields, const std::string& given
                        const std::string& why)
     : ConfigError(fmt::format("config.json: {}{}{}", given, given.empty() ? "" : ": ", why)),
       fields_(std::move(fields)),
+      given_(given),
       why_(why) {}
+
+FieldError FieldError::inside(const std::string& name) const {
+  std::vector<std::string> fields;
+  for (const std::string& field : fields_) fields.push_back(fmt::format("{}.{}", name, field));
+  return FieldError(std::move(fields),
+                    fmt::format("{}{}{}", name, given_.empty() ? "" : ".", given_), why_);
+}
 
 const nlohmann::json* ConfigFields::find(const std::string& name) const {
   auto it = json_.find(name);
@@ -120,6 +128,11 @@ const nlohmann::json* ConfigFields::find(const std::string& name) const {
     if (it == defaults_.end()) return nullptr;
   }
   return it->is_null() ? nullptr : &*it;
+}
+
+bool ConfigFields::is_list(const std::string& name) const {
+  const nlohmann::json* value = find(name);
+  return value && value->is_array();
 }
 
 int64_t ConfigFields::required_size(const std::string& name, int64_t maximum) {
@@ -248,6 +261,18 @@ void ConfigFields::require_if_given(const std::string& name, const nlohmann::jso
                : fmt::format("expected {}: nothing else is supported", supported.dump()));
   }
   note(name, supported);
+}
+
+void ConfigFields::take(const std::string& name, const ConfigFields& inner) {
+  nlohmann::json whole = inner.json();
+  whole.update(inner.resolved());
+  note(name, whole);
+  for (const std::string& dropout : inner.dropouts()) {
+    dropouts_.push_back(fmt::format("{}.{}", name, dropout));
+  }
+  for (const std::string& unknown : inner.unknown_fields()) {
+    add_unknown(fmt::format("{}.{}", name, unknown));
+  }
 }
 
 nlohmann::json ConfigFields::unread_fields() const {

@@ -32,10 +32,12 @@ class FieldError : public ConfigError {
 
   const std::vector<std::string>& fields() const { return fields_; }
   const std::string& why() const { return why_; }
+  // Returns this error about fields of an object that is itself in the field `name`.
+  FieldError inside(const std::string& name) const;
 
  private:
   std::vector<std::string> fields_;
-  std::string why_;
+  std::string given_, why_;
 };
 
 // The reading functions return the value of the field `name`, and record the value in resolved().
@@ -52,6 +54,8 @@ class ConfigFields {
 
   // Returns whether the field is present and not null. Does not count as reading the field.
   bool has(const std::string& name) const { return find(name) != nullptr; }
+  // Returns whether the field is a list. Does not count as reading the field.
+  bool is_list(const std::string& name) const;
   // Read an integer from 1 to `maximum`. required_size() throws FieldError if the field is missing
   // or null.
   int64_t required_size(const std::string& name, int64_t maximum);
@@ -86,6 +90,14 @@ class ConfigFields {
   void require(const std::string& name, const nlohmann::json& supported);
   // Like require(), but records nothing if the field is missing or null.
   void require_if_given(const std::string& name, const nlohmann::json& supported);
+  // Reads the fields of the object in the field `name`, of which a missing one is empty, by
+  // read(ConfigFields&), and returns its result. defaults: values of the object's missing fields.
+  // The other fields of the object stay in resolved().
+  template <typename Read>
+  auto inside(const std::string& name, const nlohmann::json& defaults, const Read& read);
+  // Records `value` in resolved() in the place of the field's own, which does not affect what the
+  // family computes.
+  void replace(const std::string& name, const nlohmann::json& value) { note(name, value); }
   // Declares that the field does not affect what the family computes: unknown_fields() leaves it
   // out.
   void ignore(const std::string& name) { ignored_.insert(name); }
@@ -96,7 +108,8 @@ class ConfigFields {
   // number_or_none() or object() read has the value null; one that text_of_layers() read is left
   // out.
   const nlohmann::json& resolved() const { return resolved_; }
-  // Names of the fields that dropout() has read: train.dropout of a run overrides these.
+  // Names of the fields that dropout() has read, with the names of the objects that they are inside
+  // ("vision_config.attention_dropout"): train.dropout of a run overrides these.
   const std::vector<std::string>& dropouts() const { return dropouts_; }
   // Returns the fields of json() that are not in resolved(), with their values, including those
   // passed to ignore(). Call this after all reads.
@@ -112,6 +125,8 @@ class ConfigFields {
   // Returns the field's value, or its default; null if it has none or is JSON null.
   const nlohmann::json* find(const std::string& name) const;
   void note(const std::string& name, const nlohmann::json& value) { resolved_[name] = value; }
+  // Takes over what was read of the object in the field `name`.
+  void take(const std::string& name, const ConfigFields& inner);
 
   const nlohmann::json& json_;
   nlohmann::json defaults_;
@@ -119,5 +134,20 @@ class ConfigFields {
   std::set<std::string> ignored_;
   std::vector<std::string> dropouts_, unknown_;
 };
+
+template <typename Read>
+auto ConfigFields::inside(const std::string& name, const nlohmann::json& defaults,
+                          const Read& read) {
+  const nlohmann::json given = object(name);
+  const nlohmann::json json = given.is_null() ? nlohmann::json::object() : given;
+  ConfigFields inner(json, defaults);
+  try {
+    auto result = read(inner);
+    take(name, inner);
+    return result;
+  } catch (const FieldError& error) {
+    throw error.inside(name);
+  }
+}
 
 }  // namespace colossal::models

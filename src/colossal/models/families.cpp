@@ -19,43 +19,20 @@
 namespace colossal::models {
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> kFamilies{gpt2::family(),
-                                             llama::family(),
-                                             qwen2::family(),
-                                             qwen3::family(),
-                                             mistral::family(),
-                                             gemma::family(),
-                                             gemma2::family(),
-                                             gemma3_text::family(),
-                                             phi3::family(),
-                                             olmo2::family(),
-                                             glm4::family(),
-                                             cohere::family(),
-                                             cohere2::family(),
-                                             smollm3::family(),
-                                             gptj::family(),
-                                             gpt_neox::family(),
-                                             opt::family(),
-                                             bloom::family(),
-                                             falcon::family(),
-                                             mixtral::family(),
-                                             qwen2_moe::family(),
-                                             qwen3_moe::family(),
-                                             deepseek_v2::family(),
-                                             deepseek_v3::family(),
-                                             gpt_oss::family(),
-                                             bert::family(),
-                                             roberta::family(),
-                                             xlm_roberta::family(),
-                                             distilbert::family(),
-                                             modernbert::family(),
-                                             bart::family(),
-                                             t5::family(),
-                                             mt5::family(),
-                                             vit::family(),
-                                             deit::family(),
-                                             dinov2::family(),
-                                             dinov2_with_registers::family()};
+  static const std::vector<Family> kFamilies{
+      gpt2::family(),        llama::family(),       qwen2::family(),
+      qwen3::family(),       mistral::family(),     gemma::family(),
+      gemma2::family(),      gemma3_text::family(), phi3::family(),
+      olmo2::family(),       glm4::family(),        cohere::family(),
+      cohere2::family(),     smollm3::family(),     gptj::family(),
+      gpt_neox::family(),    opt::family(),         bloom::family(),
+      falcon::family(),      mixtral::family(),     qwen2_moe::family(),
+      qwen3_moe::family(),   deepseek_v2::family(), deepseek_v3::family(),
+      gpt_oss::family(),     bert::family(),        roberta::family(),
+      xlm_roberta::family(), distilbert::family(),  modernbert::family(),
+      bart::family(),        t5::family(),          mt5::family(),
+      clip::family(),        siglip::family(),      vit::family(),
+      deit::family(),        dinov2::family(),      dinov2_with_registers::family()};
   return kFamilies;
 }
 
@@ -209,7 +186,10 @@ ModelSpecification specify(nlohmann::json config, double dropout) {
     const Family& family = family_of(config);
     ConfigFields fields(config, family.defaults);
     read_model(family, fields);
-    for (const std::string& field : fields.dropouts()) config[field] = dropout;
+    for (std::string field : fields.dropouts()) {
+      std::ranges::replace(field, '.', '/');
+      config[nlohmann::json::json_pointer("/" + field)] = dropout;
+    }
   }
   return specify(std::move(config));
 }

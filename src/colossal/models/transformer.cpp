@@ -85,6 +85,10 @@ Transformer::Transformer(nn::Builder& build, const TransformerConfig& config)
   });
   build.begin_part({nn::ModelPart::Kind::head});
   if (config.final_norm) final_norm_ = make_norm(build, "final_norm", config);
+  if (config.scores_before_norm) {
+    freeze(build, "final_norm.");
+    final_norm_.reset();
+  }
   if (config.final_dropout > 0) {
     final_dropout_ = build.dropout("final_dropout", config.final_dropout);
   }
@@ -120,16 +124,15 @@ Transformer::Transformer(nn::Builder& build, const TransformerConfig& config)
   if (config.value_head) {
     value_head_ = build.vocabulary_head("value", {.table = {1, config.hidden, normal}});
   }
-  if (config.is_draft_head) freeze_tables(build);
+  if (config.is_draft_head) {  // its tables are those of its target model, which must not change
+    freeze(build, "token_embedding.");
+    freeze(build, "head.");
+  }
 }
 
-// A draft head uses the tables of its target model, which must not change.
-void Transformer::freeze_tables(const nn::Builder& build) {
+void Transformer::freeze(const nn::Builder& build, std::string_view prefix) {
   for (const nn::ParameterHandle& parameter : build.parameters()) {
-    const std::string& name = parameter->name;
-    if (name.starts_with("token_embedding.") || name.starts_with("head.")) {
-      parameter->trainable = false;
-    }
+    if (parameter->name.starts_with(prefix)) parameter->trainable = false;
   }
 }
 
@@ -167,7 +170,8 @@ nn::StepContext Transformer::context_of(const data::Batch& batch, const nn::Step
 
 nn::BlockState Transformer::inputs(const data::Batch& batch, const nn::StepContext& context) {
   if (!patch_embedding_) return embed(batch.at(data::kTokens), context);
-  const at::Tensor x = patch_embedding_->forward(batch.at(data::kPixels), context);
+  at::Tensor x = patch_embedding_->forward(batch.at(data::kPixels), context);
+  if (input_.norm) x = input_.norm->forward(x, context);
   return {{input_.dropout->forward(x, context)}};
 }
 

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "colossal/models/language_model.h"
@@ -67,9 +68,8 @@ class Transformer : public LanguageModel {
                    const nn::StepContext& context);
   // Applies the norm and dropout after the encoder's last block.
   at::Tensor encoder_output(const at::Tensor& x, const nn::StepContext& context);
-  // Freezes the token embedding and the vocabulary head of a draft head
-  // (TransformerConfig::is_draft_head): they are those of the target model.
-  static void freeze_tables(const nn::Builder& build);
+  // Freezes the parameters whose names begin with `prefix`.
+  static void freeze(const nn::Builder& build, std::string_view prefix);
   // Returns what the head multiplies: `states`, the result of final_states(), after the head
   // transform and dropout, if the model has them.
   at::Tensor head_input(const at::Tensor& states, const nn::StepContext& context);

@@ -71,8 +71,8 @@ struct TransformerConfig {
   // Uncertainty", 2024).
   bool is_draft_head = false;
 
-  // Of a model that reads images: its first layer, which replaces all of the above. `vocabulary` is
-  // then 0, and `positions` is the number of tokens of an image.
+  // Of a model that reads images: its first layer, which replaces all of the above but the norm.
+  // `vocabulary` is then 0, and `positions` is the number of tokens of an image.
   std::optional<nn::PatchEmbeddingOptions> patches{};
 
   enum class Norm { rms, layer };  // RMS norm, layer norm
@@ -164,6 +164,9 @@ struct TransformerConfig {
   enum class ScoredPosition { first, last, mean_of_patches, mean_of_tokens, first_and_patches };
   ScoredPosition scored_position = ScoredPosition::last;
   bool score_bias = false;
+  // With `scores`: whether the head reads the output of the last block. The parameters of the final
+  // norm are then frozen.
+  bool scores_before_norm = false;
   double head_transform_dropout = 0, score_dropout = 0;
   // Whether there is a second head, which returns one value (the expected reward) per position.
   bool value_head = false;

@@ -14,13 +14,15 @@ constexpr int64_t kMostPixels = 1 << 14;  // along a side of an image
 // Returns the height and the width in the field `name`: one number for both, or a list of two.
 std::pair<int64_t, int64_t> read_sides(ConfigFields& fields, const std::string& name,
                                        int64_t fallback) {
-  if (fields.has(name) && fields.json().at(name).is_array()) {
+  if (fields.is_list(name)) {
     const std::vector<double> sides = fields.numbers(name, 2, 1, kMostPixels);
     return {static_cast<int64_t>(sides[0]), static_cast<int64_t>(sides[1])};
   }
   const int64_t side = fields.size(name, fallback, kMostPixels);
   return {side, side};
 }
+
+}  // namespace
 
 nn::PatchEmbeddingOptions read_patches(ConfigFields& fields, const TransformerConfig& config,
                                        std::vector<nn::PrefixTokens> prefix,
@@ -43,8 +45,6 @@ nn::PatchEmbeddingOptions read_patches(ConfigFields& fields, const TransformerCo
           .prefix = std::move(prefix),
           .initializer = nn::Initializer::normal(config.initializer_range)};
 }
-
-}  // namespace
 
 TransformerConfig read_vision_fields(ConfigFields& fields, std::vector<nn::PrefixTokens> prefix,
                                      const VisionDefaults& defaults) {

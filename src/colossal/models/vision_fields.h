@@ -19,6 +19,11 @@ struct VisionDefaults {
   double norm_epsilon = 1e-12;
 };
 
+// Returns the patch embedding that the fields say, of a model of config.hidden features. prefix:
+// the tokens before the patches. Throws FieldError.
+nn::PatchEmbeddingOptions read_patches(ConfigFields& fields, const TransformerConfig& config,
+                                       std::vector<nn::PrefixTokens> prefix, int64_t default_patch);
+
 // Returns the configuration of a vision transformer with the sizes, the dropout probabilities and
 // the patch embedding that the fields say, but not its MLP's: an encoder with layer norms before
 // its branches, biases everywhere, and an MLP without a gate. prefix: the tokens before the

@@ -172,7 +172,9 @@ std::unique_ptr<PatchEmbedding> DenseBuilder::patch_embedding(
   if (options.bias) parts.bias = make("bias", {options.features}, 0, Initializer::zeros());
   for (const PrefixTokens& tokens : options.prefix) {
     parts.prefix.push_back(
-        make(tokens.name, {1, tokens.count, options.features}, 2, options.initializer));
+        tokens.is_vector
+            ? make(tokens.name, {options.features}, 0, options.initializer)
+            : make(tokens.name, {1, tokens.count, options.features}, 2, options.initializer));
   }
   if (options.mask_token) {
     make("mask_token", {1, options.features}, 1, Initializer::zeros())->trainable = false;

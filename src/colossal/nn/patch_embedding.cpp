@@ -75,7 +75,7 @@ at::Tensor PatchEmbedding::added_rows(LayerScope& scope) const {
   std::vector<at::Tensor> rows;
   int64_t used = 0;  // rows of `positions`
   for (size_t i = 0; i < options.prefix.size(); ++i) {
-    const at::Tensor tokens = parts_.prefix[i].use(scope).squeeze(0);
+    const at::Tensor tokens = parts_.prefix[i].use(scope).reshape({options.prefix[i].count, -1});
     if (!options.prefix[i].has_positions) {
       rows.push_back(tokens);
       continue;

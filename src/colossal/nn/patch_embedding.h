@@ -16,8 +16,9 @@ namespace colossal::nn {
 
 // Tokens that precede the patches and are the same in all images, such as a class token.
 struct PrefixTokens {
-  std::string name;  // of the parameter, [1, count, features]
+  std::string name;  // of the parameter, [1, count, features], or [features] if `is_vector`
   int64_t count = 1;
+  bool is_vector = false;     // only of one token
   bool has_positions = true;  // whether position embeddings are added to them
   bool operator==(const PrefixTokens&) const = default;
 };

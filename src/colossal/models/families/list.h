@@ -9,6 +9,7 @@ namespace colossal::models {
 namespace bart { Family family(); }
 namespace bert { Family family(); }
 namespace bloom { Family family(); }
+namespace clip { Family family(); }
 namespace cohere { Family family(); }
 namespace cohere2 { Family family(); }
 namespace deepseek_v2 { Family family(); }
@@ -39,6 +40,7 @@ namespace qwen2_moe { Family family(); }
 namespace qwen3 { Family family(); }
 namespace qwen3_moe { Family family(); }
 namespace roberta { Family family(); }
+namespace siglip { Family family(); }
 namespace smollm3 { Family family(); }
 namespace t5 { Family family(); }
 namespace vit { Family family(); }

@@ -22,7 +22,8 @@ nlohmann::json read_configs() {
 std::vector<std::string> names_of(bool read_images) {
   std::vector<std::string> names;
   for (const models::Family& family : models::families()) {
-    const bool reads = small_config(family.model_type).contains("image_size");
+    const nlohmann::json config = small_config(family.model_type);
+    const bool reads = config.contains("image_size") || config.contains("vision_config");
     if (reads == read_images) names.push_back(family.model_type);
   }
   return names;
@@ -44,7 +45,8 @@ nlohmann::json small_config(const std::string& family) {
   config["model_type"] = family;
   const bool is_of_fairseq = family == "opt" || family == "bart";
   const bool has_factor = family == "t5" || family == "mt5";
-  if (!has_factor) config[is_of_fairseq ? "init_std" : "initializer_range"] = 0.2;
+  const bool has_towers = config.contains("vision_config");
+  if (!has_factor && !has_towers) config[is_of_fairseq ? "init_std" : "initializer_range"] = 0.2;
   return config;
 }
 

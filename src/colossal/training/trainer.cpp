@@ -243,8 +243,9 @@ class Trainer {
     TrainingTask::ConcurrentWork beside = task_->begin_step(engine_);
     StepResult result;
     try {
+      std::map<std::string, double> of_batches;
       try {
-        task_->complete(micro_batches, engine_);
+        of_batches = task_->complete(micro_batches, engine_);
         engine_.forward_backward(micro_batches);
       } catch (const std::exception& error) {
         // This rank can only leave after the concurrent work: abort() informs the other ranks now.
@@ -259,6 +260,7 @@ class Trainer {
                                  if (save_) save_->wait_until_read();
                                }});
       result.metrics.insert(told.begin(), told.end());
+      result.metrics.merge(of_batches);
     } catch (const NonFiniteError& error) {
       if (summary_.steps > 0) save_last();
       if (checkpoints_ && context_.rank() == 0) tell_ways_on(error.step);

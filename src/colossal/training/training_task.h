@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -95,9 +96,10 @@ class TrainingTask {
   // Called with the micro-batches of a training or evaluation step before the engine receives them;
   // in a training step, after begin_step(). Adds what needs a forward pass of a model:
   // Batch::fields, such as the log-probabilities of a reference model, or sampled completions. A
-  // task that samples all completions gets an empty list and makes the micro-batches here.
-  // Collective over all ranks.
-  virtual void complete(std::vector<data::Batch>&, Engine&) {}
+  // task that samples all completions gets an empty list and makes the micro-batches here. Returns
+  // metrics of what it did, equal on all ranks, which the step's metrics include. Collective over
+  // all ranks.
+  virtual std::map<std::string, double> complete(std::vector<data::Batch>&, Engine&) { return {}; }
 };
 
 // A function that makes a rank's task. While it works, it calls `preparing` repeatedly, which may

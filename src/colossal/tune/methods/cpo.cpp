@@ -17,8 +17,9 @@ class WithoutReference : public PairTask {
   std::vector<std::string> shown_metrics() const override {
     return {"rewards/accuracies", "rewards/margins"};
   }
-  void complete(std::vector<data::Batch>& batches, Engine&) override {
+  std::map<std::string, double> complete(std::vector<data::Batch>& batches, Engine&) override {
     add_mean_chosen_labels(batches);
+    return {};
   }
 
  protected:

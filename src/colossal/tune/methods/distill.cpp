@@ -19,8 +19,6 @@ namespace {
 
 // Fields of a batch.
 constexpr const char* kTeacher = "teacher_logits";  // result of LanguageModel::local_logits()
-constexpr const char* kToSample = "to_sample";      // flag: the student samples the completions
-constexpr const char* kSampled = "sampled/";        // prefix of metrics of sampled completions
 constexpr const char* kOnPolicy = "on_policy";
 
 // Throws ConfigError unless every token means the same in both models.
@@ -71,23 +69,10 @@ class Distill final : public SampleTask {
     require_same_tokens(job, teacher_job_);
   }
 
-  std::vector<std::string> metrics() const override {
-    std::vector<std::string> names{kOnPolicy};
-    for (const auto& [name, value] : length_metrics({})) names.push_back(name);
-    return names;
-  }
   std::vector<std::string> shown_metrics() const override { return {kOnPolicy}; }
 
   data::BatchLoader training_loader(int64_t steps_done) const override {
-    return loader_of(
-        [this](int64_t step) {
-          std::vector<data::Batch> batches = read_training_step(step);
-          for (data::Batch& batch : batches) {
-            if (samples_itself(step)) batch.set(kToSample, at::full({1}, 1, at::kLong));
-          }
-          return batches;
-        },
-        steps_done);
+    return loader_of([this](int64_t step) { return read_training_step(step); }, steps_done);
   }
 
   void begin(models::LanguageModel& model, Engine&) override {
@@ -95,10 +80,21 @@ class Distill final : public SampleTask {
     teacher_.emplace(teacher_job_, context(), of_teacher_.head());
   }
 
-  void complete(std::vector<data::Batch>& batches, Engine& engine) override {
-    if (batches.front().has(kToSample)) sample(batches, engine);
+  ConcurrentWork begin_step(Engine& engine) override {
+    trains_ = true;
+    samples_ = samples_itself(engine.steps_done());
+    return {};
+  }
+
+  std::map<std::string, double> complete(std::vector<data::Batch>& batches,
+                                         Engine& engine) override {
+    const bool samples = std::exchange(samples_, false);
+    std::map<std::string, double> found;
+    if (samples) found = sample(batches, engine);
+    if (std::exchange(trains_, false)) found[kOnPolicy] = samples ? 1 : 0;
     teacher_->run(batches);
     of_teacher_.move_to(batches, kTeacher);
+    return found;
   }
 
   HeadLoss loss() const override {
@@ -109,12 +105,6 @@ class Distill final : public SampleTask {
       const at::Tensor mask =
           batch.at(data::kLabels).ne(ops::kIgnoredLabel).to(found.scalar_type());
       LossSum loss{.sum = (found * mask).sum(), .count = mask.sum().item<int64_t>()};
-      const bool sampled = batch.has(kToSample);
-      loss.metrics[kOnPolicy] = {at::full({}, sampled ? 1 : 0, at::kDouble), 1};
-      for (const auto& [name, value] : batch.fields) {
-        if (!name.starts_with(kSampled)) continue;
-        loss.metrics[name.substr(std::string(kSampled).size())] = {value.values.sum(), 1};
-      }
       return loss;
     };
   }
@@ -142,8 +132,9 @@ class Distill final : public SampleTask {
            config().lmbda;
   }
 
-  // Replaces the completions of this replica's batches by the student's own.
-  void sample(std::vector<data::Batch>& batches, Engine& engine) const {
+  // Replaces the completions of this replica's batches by the student's own. Returns metrics of
+  // their lengths.
+  std::map<std::string, double> sample(std::vector<data::Batch>& batches, Engine& engine) const {
     const int64_t first = engine.steps_done() * shape().global_batch;
     const auto seed = static_cast<uint64_t>(job().config.train.seed);
     std::vector<Prompt> prompts;
@@ -158,18 +149,14 @@ class Distill final : public SampleTask {
         sampled_model(*student_, job().model.facts, engine), prompts, rollout_);
     std::vector<ScoredCompletion> all;
     for (const Completion& each : completions) all.push_back({.completion = each});
-    const auto told = length_metrics(all);
     for (data::Batch& batch : batches) {
       std::vector<Row> rows;
       for (const int64_t position : batch.sample_ids) {
         rows.push_back(row_of(prompts[position - first], completions[position - first]));
       }
       batch = make_batch(rows, batch.sample_ids);
-      batch.set(kToSample, at::full({1}, 1, at::kLong));
-      for (const auto& [name, value] : told) {
-        batch.set(kSampled + name, at::full({1}, value, at::kDouble));
-      }
     }
+    return length_metrics(all);
   }
 
   static Row row_of(const Prompt& prompt, const Completion& completion) {
@@ -193,6 +180,9 @@ class Distill final : public SampleTask {
   Job teacher_job_;
   ScoreCollector of_teacher_;
   RolloutOptions rollout_;
+  // Of the training step that has begun: whether complete() has not yet been called, and whether it
+  // samples completions.
+  bool trains_ = false, samples_ = false;
   models::LanguageModel* student_ = nullptr;
   std::optional<FrozenModel> teacher_;
 };

@@ -24,9 +24,11 @@ class Dpo final : public PairTask {
     reference_.emplace(job(), context(), model);
   }
 
-  void complete(std::vector<data::Batch>& batches, Engine& engine) override {
+  std::map<std::string, double> complete(std::vector<data::Batch>& batches,
+                                         Engine& engine) override {
     reference_->score(batches, engine);
     if (counts_tokens()) add_mean_chosen_labels(batches);
+    return {};
   }
 
   HeadLoss loss() const override {

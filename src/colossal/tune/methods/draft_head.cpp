@@ -47,7 +47,7 @@ class DraftHead final : public SampleTask {
 
   // Runs the model twice: over the tokens before the inputs, for their states; and over the inputs,
   // for its logits after them. The context of the second pass lacks the first token.
-  void complete(std::vector<data::Batch>& batches, Engine&) override {
+  std::map<std::string, double> complete(std::vector<data::Batch>& batches, Engine&) override {
     std::vector<data::Batch> before = batches;
     for (data::Batch& batch : before) batch.set(data::kTokens, batch.at(kBefore), 1);
     wants_states_ = true;
@@ -56,6 +56,7 @@ class DraftHead final : public SampleTask {
     wants_states_ = false;
     teacher_->run(batches);
     logits_.move_to(batches, kGuessed);
+    return {};
   }
 
   HeadLoss loss() const override {

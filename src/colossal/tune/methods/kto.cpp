@@ -32,7 +32,8 @@ class Kto final : public SampleTask {
     policy_ = pipelined(model, model_source_of(job()), context(), of_policy_.head());
   }
 
-  void complete(std::vector<data::Batch>& batches, Engine& engine) override {
+  std::map<std::string, double> complete(std::vector<data::Batch>& batches,
+                                         Engine& engine) override {
     double kl = 0;
     if (has_kl()) {
       const auto half = batches.begin() + std::ssize(batches) / 2;
@@ -42,6 +43,7 @@ class Kto final : public SampleTask {
     }
     reference_->score(batches, engine);
     for (data::Batch& batch : batches) batch.set("kl", at::full({}, kl, at::kDouble));
+    return {};
   }
 
   HeadLoss loss() const override {

@@ -33,7 +33,6 @@ constexpr const char* kReference = "reference_log_probabilities";
 constexpr const char* kOldValues = "old_values";
 constexpr const char* kReturns = "returns";
 constexpr const char* kMeanLearned = "mean_learned";
-constexpr const char* kTold = "told/";  // prefix of metrics of the generation
 
 constexpr const char* kDifference = "sampling/sampling_logp_difference/mean";
 constexpr const char* kLargestDifference = "sampling/sampling_logp_difference/max";
@@ -85,14 +84,7 @@ OnlineTask::OnlineTask(const Job& job, const ParallelContext& context, const Tun
               .waits_for_rewards = std::ranges::any_of(config().reward, is_external)}) {}
 
 std::vector<std::string> OnlineTask::metrics() const {
-  std::vector<std::string> names{"reward",    "reward_std",       kAlike,
-                                 kDifference, kLargestDifference, kFailures};
-  for (const std::string& name : rewards_.metric_names()) {
-    names.push_back(fmt::format("rewards/{}/mean", name));
-    names.push_back(fmt::format("rewards/{}/std", name));
-  }
-  for (const auto& [name, value] : length_metrics({})) names.push_back(name);
-  for (const auto& [name, value] : staleness_metrics({})) names.push_back(name);
+  std::vector<std::string> names{kDifference, kLargestDifference};
   if (config().correction() != ImportanceCorrection::none) {
     names.insert(names.end(), {kImportance, kLargestImportance});
   }
@@ -204,12 +196,14 @@ TrainingTask::ConcurrentWork OnlineTask::begin_step(Engine& engine) {
   return work;
 }
 
-void OnlineTask::complete(std::vector<data::Batch>& batches, Engine& engine) {
+std::map<std::string, double> OnlineTask::complete(std::vector<data::Batch>& batches,
+                                                   Engine& engine) {
   if (updates_ == 0) score(*generation_, engine);
   for (const Range& rows : rows_of_step(updates_ % config().steps_per_generation)) {
     batches.push_back(make_batch(*generation_, rows));
   }
   ++updates_;
+  return generation_->metrics;
 }
 
 void OnlineTask::take_generation(Engine& engine) {
@@ -457,9 +451,6 @@ data::Batch OnlineTask::make_batch(const Generation& generation, const Range& ra
     batch.set(kAdvantages, advantages);
   }
   batch.set(kMeanLearned, at::full({1}, generation.mean_learned, at::kDouble));
-  for (const auto& [name, value] : generation.metrics) {
-    batch.set(kTold + name, at::full({1}, value, at::kDouble));
-  }
   return batch;
 }
 
@@ -505,11 +496,6 @@ HeadLoss OnlineTask::loss() const {
     const at::Tensor differences = (old - field(kSampler)).abs() * mask;
     sum.metrics[kDifference] = mean_of_tokens(differences, scores);
     sum.metrics[kLargestDifference] = {.sum = differences.detach().max(), .count = 1};
-    for (const auto& [name, value] : batch.fields) {
-      if (!name.starts_with(kTold)) continue;
-      sum.metrics.emplace(name.substr(std::string(kTold).size()),
-                          LossSum::Metric{value.values.sum(), 1});
-    }
     return sum;
   };
 }

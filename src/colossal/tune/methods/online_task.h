@@ -47,7 +47,8 @@ class OnlineTask : public SampleTask {
 
   void begin(models::LanguageModel& model, Engine& engine) override;
   ConcurrentWork begin_step(Engine& engine) override;
-  void complete(std::vector<data::Batch>& batches, Engine& engine) override;
+  std::map<std::string, double> complete(std::vector<data::Batch>& batches,
+                                         Engine& engine) override;
   HeadLoss loss() const override;
 
  protected:
@@ -83,7 +84,7 @@ class OnlineTask : public SampleTask {
   // found.advantages[i], and adds found.fraction_with_equal_rewards to `told`.
   static void set_advantages(const Advantages& found, std::vector<ScoredCompletion>& completions,
                              std::map<std::string, double>& told);
-  // Returns the names of the metrics that loss_of() and find_advantages() add.
+  // Returns the names of the metrics that loss_of() adds.
   virtual std::vector<std::string> method_metrics() const = 0;
   // Returns a metric: the mean of `numbers` over the tokens that are trained on. numbers: one
   // number per token, [rows, tokens on this rank]; must be 0 for tokens that are not trained on.

@@ -48,10 +48,6 @@ class Ppo final : public OnlineTask {
  private:
   std::vector<std::string> method_metrics() const override {
     return {"kl",
-            "objective/kl",
-            "objective/non_score_reward",
-            "objective/rlhf_reward",
-            "objective/scores",
             "policy/approxkl_avg",
             "policy/clipfrac_avg",
             "loss/policy_avg",

@@ -34,7 +34,7 @@ CLAIMED_BATCH, CLAIMED_SPEED = 14, 5
 def plan(arguments, name, flags, batch):
     """What a step of `batch` images costs a rank."""
     is_divided = GROUP not in flags
-    command = [arguments.binary, "plan", arguments.out / "run.toml", f"--ranks={RANKS}", "--json",
+    command = [arguments.binary, "plan", arguments.out / "run.toml", f"--ranks={RANKS}", "--classify", "--json",
                f"--cluster={CLUSTER}", "--precision.compute=bf16", *MODEL, *flags, f"--train.global_batch={batch}",
                f"--train.micro_batch={batch // RANKS if is_divided else batch}"]
     lines, _ = runner.run(command, arguments.out / "logs" / f"{name.split(',')[0]}-{batch}.txt")

@@ -55,6 +55,24 @@ TEST(ImageFolder, TakesGivenClassesInTheirOrderAndRefusesOthers) {
       AllOf(HasSubstr("data.validation"), HasSubstr(folder / "dog"), HasSubstr("dogs")));
 }
 
+TEST(ImageFolder, WithoutClassesHasAllImagesAndNoLabels) {
+  TextFolder folder;
+  for (const char* name : {"b.png", "a.jpg", "x/y/1.webp", "x/0.png", "notes.txt", ".hidden.png"}) {
+    folder.write(name, name);
+  }
+  const auto source = open_images(folder / "", {.folder_has_classes = false});
+  EXPECT_TRUE(source->classes().empty());
+  EXPECT_THAT(names(*source, folder), ElementsAre("a.jpg", "b.png", "x/0.png", "x/y/1.webp"));
+  for (int64_t i = 0; i < source->size(); ++i) {
+    EXPECT_EQ(source->label(i), std::nullopt);
+    EXPECT_EQ(source->read(i).label, std::nullopt);
+  }
+  TextFolder empty;
+  empty.write("notes.txt", "");
+  EXPECT_THAT(folder_refusal(empty / "", {.folder_has_classes = false}),
+              AllOf(HasSubstr("data.train"), HasSubstr("has no images"), HasSubstr(".png")));
+}
+
 TEST(ImageFolder, WithoutImagesIsRefused) {
   TextFolder folder;
   folder.write("readme.txt", "");

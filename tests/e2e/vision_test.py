@@ -1,4 +1,4 @@
-"""Vision transformers: tuned on images, asked for labels, and compared with transformers."""
+"""Vision transformers: pretrained and tuned on images, asked for labels, and compared with transformers."""
 import json
 import pathlib
 import random
@@ -7,8 +7,10 @@ import unittest
 
 import torch
 from PIL import Image
-from transformers import (AutoImageProcessor, AutoModelForImageClassification, CLIPConfig, CLIPImageProcessor, CLIPModel,
-                          Dinov2Config, SiglipConfig, SiglipImageProcessor, SiglipModel, ViTConfig, ViTImageProcessor)
+from safetensors.torch import load_file
+from transformers import (AutoImageProcessor, AutoModelForImageClassification, AutoModelForMaskedImageModeling, CLIPConfig,
+                          CLIPImageProcessor, CLIPModel, DeiTConfig, Dinov2Config, SiglipConfig, SiglipImageProcessor,
+                          SiglipModel, ViTConfig, ViTImageProcessor)
 
 from harness import COLOSSAL, EndToEndTest
 
@@ -187,10 +189,188 @@ class VisionTest(EndToEndTest):
         self.assertIn("reads images, not texts", refusal("--data.tokenizer=bytes"))
         self.assertIn("an image has 13 tokens", refusal("--data.sequence_length=64"))
         self.assertIn("random_crop", refusal("--data.augment=[\"rotate\"]"))
-        self.assertIn("colossal tune classify", self.train(expect=2))
+        self.assertIn("leave data.mask_block out", refusal("--data.mask_block=4"))
         (self.directory / "test" / "violet").mkdir()
         picture("red", random.Random(1)).save(self.directory / "test" / "violet" / "0.png")
         self.assertIn("violet", refusal())
+
+
+def stripes(source, size=16):
+    """Stripes of a random direction, width and colour: a part of them tells the rest."""
+    across, width, channel = source.randrange(2), source.choice((2, 4)), source.randrange(3)
+    pixels = bytearray(3 * size * size)
+    for y in range(size):
+        for x in range(size):
+            if (x if across else y) // width % 2:
+                pixels[3 * (y * size + x) + channel] = 255
+    return Image.frombytes("RGB", (size, size), bytes(pixels))
+
+
+class MaskedImagesTest(EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        source = random.Random(5)
+        for split, count in (("train", 24), ("test", 10)):
+            folder = self.directory / split / "more"
+            folder.mkdir(parents=True)
+            for i in range(count):
+                stripes(source).save((folder if i % 3 == 0 else folder.parent) / f"{i}.png")
+        self.write_model('preset = "vit-tiny"\nimage_size = 16\npatch_size = 4\nhidden_size = 36\nnum_hidden_layers = 2\n'
+                         'num_attention_heads = 3\nintermediate_size = 52')
+
+    def write_model(self, model):
+        self.toml.write_text(f"""[model]
+{model}
+[data]
+train = ["{self.directory / 'train'}"]
+validation = ["{self.directory / 'test'}"]
+augment = ["flip"]
+[train]
+global_batch = 12
+threads = 1
+[scheduler]
+name = "constant"
+""")
+
+    def pretrain(self, name, *flags, ranks=1, expect=0):
+        return self.train(f"--log.directory={self.directory / name}",
+                          f"--checkpoint.directory={self.directory / name / 'checkpoints'}", *flags, ranks=ranks, expect=expect)
+
+    def plan(self, *flags, expect=0):
+        done = subprocess.run([str(COLOSSAL), "plan", str(self.toml), "--json", *flags], capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
+        return json.loads(done.stdout) if expect == 0 else done.stderr
+
+    def opened(self, folder, **settings):
+        """The folder's model in transformers, which must find each weight, and no others."""
+        model, found = AutoModelForMaskedImageModeling.from_pretrained(folder, output_loading_info=True, **settings)
+        self.assertEqual([*found["missing_keys"], *found["unexpected_keys"], *found["mismatched_keys"]], [])
+        return model.eval()
+
+    def test_a_pretrained_model_reconstructs_opens_in_transformers_and_learns_classes(self):
+        self.pretrain("run", "--train.steps=300", "--optimizer.learning_rate=0.004", "--train.evaluate_every=150")
+        metrics = self.metrics("run")
+        self.assertEqual(metrics[1]["images"], 12)
+        self.assertLess(metrics[300]["loss"], 0.5 * metrics[1]["loss"])
+        self.assertLess(metrics[300]["validation_loss"], 0.5 * metrics[1]["loss"])
+        report = (self.directory / "run" / "report.html").read_text()
+        self.assertEqual(report.count("<img alt"), 8)
+        self.assertRegex(report, r"<figcaption>original, masked, reconstructed; error \d\.\d{3}")
+        self.assertIn("10 of 16 blocks of 4 x 4 pixels", report)
+        folder = self.newest("run")
+        config = json.loads((folder / "config.json").read_text())
+        self.assertEqual(config["architectures"], ["ViTForMaskedImageModeling"])
+        self.assertEqual(config["encoder_stride"], 4)
+        self.assertNotIn("id2label", config)
+        model = self.opened(folder, dtype=torch.float32)
+        images = [Image.open(path) for path in sorted((self.directory / "test").glob("**/*.png"))]
+        pixels = AutoImageProcessor.from_pretrained(folder, backend="pil")(images, return_tensors="pt").pixel_values
+        generator = torch.Generator().manual_seed(1)
+        masks = torch.rand(len(images), 16, generator=generator).argsort(1) < 10
+        with torch.no_grad():
+            loss = model(pixels, bool_masked_pos=masks).loss.item()
+        # other masks of the same images, in another precision
+        self.assertAlmostEqual(loss, metrics[300]["validation_loss"], delta=0.3 * loss)
+        # The encoder of the folder goes on with a new head.
+        for kind in ("one", "other"):
+            (self.directory / "classes" / kind).mkdir(parents=True)
+            for i in range(6):
+                stripes(random.Random(i)).save(self.directory / "classes" / kind / f"{i}.png")
+        tuned = self.directory / "tuned"
+        self.write_model(f'path = "{folder}"')
+        done = subprocess.run([str(COLOSSAL), "tune", "classify", str(self.toml), f"--data.train={self.directory / 'classes'}",
+                               "--data.validation=", "--train.steps=1", "--optimizer.learning_rate=1e-9",
+                               f"--checkpoint.directory={tuned}"], capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        before, after = ({name: weight for saved in step.glob("*.safetensors") for name, weight in load_file(saved).items()}
+                         for step in (folder, tuned / "step-000001"))
+        self.assertEqual(before.keys() - after.keys(), {"decoder.0.weight", "decoder.0.bias", "vit.embeddings.mask_token"})
+        self.assertEqual(after.keys() - before.keys(), {"classifier.weight", "classifier.bias"})
+        for name in before.keys() & after.keys():
+            torch.testing.assert_close(after[name].float(), before[name].float(), rtol=1e-2, atol=1e-3)
+        AutoModelForImageClassification.from_pretrained(tuned / "step-000001")
+
+    def test_training_is_the_same_at_every_layout_and_after_a_resumption(self):
+        steps = ["--train.steps=4", "--precision.compute=fp32"]
+        self.pretrain("alone", *steps)
+        expected = self.losses("alone")
+        evaluated = self.metrics("alone")[4]["validation_loss"]
+        layouts = {"dp2": [], "tp2": ["--parallel.tp=2"], "ring2": ["--parallel.sp=2"], "pp2": ["--parallel.pp=2"],
+                   "zero3": ["--parallel.zero=3"]}
+        for name, layout in layouts.items():
+            with self.subTest(name):
+                self.pretrain(name, *steps, *layout, ranks=2)
+                for step, loss in expected.items():
+                    self.assertAlmostEqual(self.losses(name)[step], loss, delta=2e-5)
+                self.assertAlmostEqual(self.metrics(name)[4]["validation_loss"], evaluated, delta=2e-5)
+                self.assertEqual((self.directory / name / "report.html").read_text().count("<img alt"), 8)
+        self.pretrain("parts", *steps, "--train.steps=2")
+        self.pretrain("parts", *steps)
+        self.assertEqual(self.losses("parts"), expected)
+        self.assert_same_weights(self.newest("parts"), self.newest("alone"))
+        self.pretrain("moved", *steps, "--train.steps=2")
+        self.pretrain("moved", *steps, "--parallel.sp=2", ranks=2)
+        for step, loss in expected.items():
+            self.assertAlmostEqual(self.losses("moved")[step], loss, delta=2e-5)
+        # The settings that a run writes start it again.
+        settings = self.newest("alone") / "training_state" / "run.toml"
+        self.assertIn("mask_block = 4", settings.read_text())
+        self.toml = settings
+        self.pretrain("again")
+        self.assertEqual(self.losses("again"), expected)
+
+    def test_folders_of_transformers_are_read_and_written(self):
+        sizes = dict(hidden_size=36, num_hidden_layers=2, num_attention_heads=3, intermediate_size=52, image_size=16, patch_size=4)
+        for family, kind in (("vit", ViTConfig), ("deit", DeiTConfig)):
+            with self.subTest(family):
+                folder = self.directory / family
+                model = AutoModelForMaskedImageModeling.from_config(kind(encoder_stride=4, **sizes))
+                with torch.no_grad():
+                    getattr(model, family).embeddings.mask_token.normal_()
+                model.save_pretrained(folder)
+                self.write_model(f'path = "{folder}"')
+                self.pretrain(f"{family}-run", "--train.steps=1", "--optimizer.learning_rate=1e-12", "--precision.compute=fp32")
+                saved = self.opened(self.newest(f"{family}-run")).state_dict()
+                for name, weight in model.state_dict().items():
+                    torch.testing.assert_close(saved[name], weight, rtol=0, atol=1e-9)
+        # A folder with classes gets a mask token and a new head.
+        classifier = AutoModelForImageClassification.from_config(ViTConfig(num_labels=3, **sizes))
+        classifier.save_pretrained(self.directory / "classifier")
+        self.write_model(f'path = "{self.directory / "classifier"}"')
+        self.pretrain("on", "--train.steps=1", "--optimizer.learning_rate=1e-12", "--precision.compute=fp32")
+        saved = self.opened(self.newest("on")).state_dict()
+        for name, weight in classifier.state_dict().items():
+            if name.startswith("vit."):
+                torch.testing.assert_close(saved[name], weight, rtol=0, atol=1e-9)
+
+    def test_a_plan_knows_the_model(self):
+        self.pretrain("run", "--train.steps=3")
+        step = self.metrics("run")[3]
+        plan = self.plan()
+        self.assertAlmostEqual(plan["memory_at_peak"] / step["memory_at_peak"], 1, delta=0.05)
+        self.assertIn("data.mask_block = 6", self.plan("--data.mask_block=6", expect=2))
+        # What gives images classes has a head of its own.
+        self.assertNotEqual(self.plan("--classify")["parameters"], plan["parameters"])
+        self.write_model('preset = "dinov2-small"')
+        self.assertIn("colossal tune classify", self.plan(expect=2))
+        self.plan("--classify")
+        self.write_model('preset = "gpt2-tiny"')
+        self.toml.write_text(self.toml.read_text().replace('augment = ["flip"]\n', ""))
+        self.assertIn("--classify: the model, of family gpt2, reads no images", self.plan("--classify", expect=2))
+
+    def test_errors_say_what_would_work(self):
+        def refusal(*flags):
+            return self.pretrain("refused", "--train.steps=1", *flags, expect=2)
+        self.assertIn("not a multiple of the model's patch_size = 4; use 4", refusal("--data.mask_block=6"))
+        self.assertIn("use data.mask_block = 4", refusal("--data.mask_block=16"))
+        self.assertIn("reads images, not texts", refusal("--data.tokenizer=bytes"))
+        self.assertIn("reads images, not texts", refusal("--data.objective=masked"))
+        self.assertIn("leave it out", refusal('--data.augment=["mixup"]'))
+        self.assertIn("encoder_stride", refusal("--model.encoder_stride=8"))
+        (self.directory / "empty").mkdir()
+        self.assertIn("has no images", refusal(f"--data.train={self.directory / 'empty'}"))
+        self.write_model('preset = "dinov2-small"')
+        self.assertIn("use a model of family vit or deit, or train this one with colossal tune classify", refusal())
 
 
 if __name__ == "__main__":

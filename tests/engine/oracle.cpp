@@ -42,6 +42,7 @@ at::Tensor read_parameter(const io::SafetensorsReader& file, const std::string& 
     return at::stack(parts);
   }
   const at::Tensor tensor = read_tensor(file, prefix + slice.name, type);
+  if (slice.num_ones > 0) return tensor.flatten(-1 - slice.num_ones);
   if (slice.is_whole()) return tensor;
   if (slice.num_columns > 0) {
     return tensor.narrow(1, slice.columns.begin, slice.columns.size()).contiguous();

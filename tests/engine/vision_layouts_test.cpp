@@ -15,19 +15,40 @@
 namespace colossal::test::vision_layouts {
 namespace {
 
-TinyTraining training_of(const std::string& family) {
+// The models: of each family one that gives images classes, and of those that can, one that
+// reconstructs masked patches.
+struct Model {
+  std::string family;
+  bool reconstructs = false;
+};
+
+std::vector<Model> all_models() {
+  std::vector<Model> models;
+  for (const std::string& family : vision_family_names()) models.push_back({family});
+  models.push_back({"vit", /*reconstructs=*/true});
+  models.push_back({"deit", /*reconstructs=*/true});
+  return models;
+}
+
+std::string name_of(const Model& model) {
+  return (model.reconstructs ? "masked " : "") + model.family;
+}
+
+TinyTraining training_of(const Model& model) {
   const TemporaryDirectory folder;
   TinyTraining training;
   training.model =
-      models::resolve_model({.path = write_config(folder.path(), small_config(family))})
+      models::resolve_model({.path = write_config(folder.path(), small_config(model.family)),
+                             .pretrains = model.reconstructs})
           .transformer;
+  EXPECT_EQ(training.model.reconstructs, model.reconstructs);
   training.order_known = true;
   return training;
 }
 
 // A layout with the settings that do not belong to it.
 struct Case {
-  size_t family = 0;
+  size_t model = 0;  // of all_models()
   int ranks = 1;
   Strategy layout{};
   int64_t micro_batch = 0;
@@ -46,7 +67,7 @@ std::vector<Strategy> tensor_modes() {
 
 std::vector<Case> all_cases() {
   std::vector<Case> all;
-  for (size_t family = 0; family < vision_family_names().size(); ++family) {
+  for (size_t model = 0; model < all_models().size(); ++model) {
     for (const Strategy& mode : tensor_modes()) {
       for (const auto& [sp, sequence] : {std::pair{1, SequenceMode::ring},
                                          {2, SequenceMode::ring},
@@ -57,7 +78,7 @@ std::vector<Case> all_cases() {
               for (const int64_t micro_batch : {0, 1, 5}) {
                 for (const bool recompute : {false, true}) {
                   for (const bool offload : {false, true}) {
-                    Case made{.family = family,
+                    Case made{.model = model,
                               .layout = mode,
                               .micro_batch = micro_batch,
                               .recompute = recompute,
@@ -87,7 +108,7 @@ std::vector<Case> all_cases() {
 
 std::vector<double> settings_of(const Case& made) {
   return layout_settings(made.layout,
-                         {static_cast<double>(made.family), static_cast<double>(made.ranks),
+                         {static_cast<double>(made.model), static_cast<double>(made.ranks),
                           static_cast<double>(made.micro_batch), made.recompute ? 1.0 : 0.0,
                           made.offload ? 1.0 : 0.0});
 }
@@ -95,8 +116,9 @@ std::vector<double> settings_of(const Case& made) {
 void expect_parity(const std::vector<Case>& cases) {
   std::map<size_t, TinyResult> serial;
   for (const Case& made : cases) {
-    TinyTraining training = training_of(vision_family_names()[made.family]);
-    if (!serial.contains(made.family)) serial[made.family] = train_tiny(training, 1);
+    const Model model = all_models()[made.model];
+    TinyTraining training = training_of(model);
+    if (!serial.contains(made.model)) serial[made.model] = train_tiny(training, 1);
     training.layout = made.layout;
     training.micro_batch = made.micro_batch;
     if (made.layout.pp > 1) training.layout.stage_blocks = {1, training.model.layers - 1};
@@ -106,16 +128,32 @@ void expect_parity(const std::vector<Case>& cases) {
       training.tiers = {
           .parameters = host, .gradients = host, .optimizer = host, .activations = host};
     }
-    TRACED_CASE(fmt::format("{}: {} ranks, {}, micro-batches of {}{}{}",
-                            vision_family_names()[made.family], made.ranks,
+    TRACED_CASE(fmt::format("{}: {} ranks, {}, micro-batches of {}{}{}", name_of(model), made.ranks,
                             layout_name(made.layout), made.micro_batch,
                             made.recompute ? ", recompute" : "", made.offload ? ", offload" : ""));
-    expect_same(train_tiny(training, made.ranks), serial.at(made.family), 1e-9, training);
+    expect_same(train_tiny(training, made.ranks), serial.at(made.model), 1e-9, training);
   }
 }
 
 TEST(VisionLayouts, EveryPairOfSettings) {
   expect_parity(pairwise(all_cases(), settings_of));
+}
+
+TEST(VisionLayouts, MaskedPatchesAtEveryKindOfLayout) {
+  std::vector<Case> cases;
+  for (size_t model = 0; model < all_models().size(); ++model) {
+    if (!all_models()[model].reconstructs) continue;
+    for (const Strategy& mode : tensor_modes()) {
+      cases.push_back({.model = model, .ranks = mode.tp, .layout = mode, .micro_batch = 5});
+    }
+    cases.push_back({.model = model, .ranks = 3, .layout = {.sp = 3}});
+    cases.push_back(
+        {.model = model, .ranks = 2, .layout = {.sp = 2, .sequence_mode = SequenceMode::ulysses}});
+    cases.push_back({.model = model, .ranks = 2, .layout = {.pp = 2, .stage_ranks = {0, 1}}});
+    cases.push_back({.model = model, .ranks = 4});  // dp
+    cases.push_back({.model = model, .ranks = 3, .layout = {.zero = 3}, .micro_batch = 1});
+  }
+  expect_parity(cases);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Vision transformers against transformers: scores, loss, gradients and weights after three steps
-// of AdamW in fp64, from folders that transformers wrote.
+// Vision transformers against transformers: scores or reconstructed images, loss, gradients and
+// weights after three steps of AdamW in fp64, from folders that transformers wrote.
 #include <ATen/ops/cross_entropy_loss.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -8,6 +8,7 @@
 
 #include "colossal/data/image_batch.h"
 #include "colossal/data/score_fields.h"
+#include "colossal/engine/reconstruction_loss.h"
 #include "colossal/models/families.h"
 #include "colossal/nn/dense_builder.h"
 #include "tests/engine/oracle.h"
@@ -25,10 +26,38 @@ void expect_close(const at::Tensor& found, const at::Tensor& expected, const std
       << what;
 }
 
-// The images and classes that transformers saw.
+// The images that transformers saw, and their classes or masks.
 void set_images(const io::SafetensorsReader& result, data::Batch& batch) {
   batch.set(data::kPixels, read_tensor(result, "pixels", at::kDouble));
+  if (result.find("masks")) {
+    batch.set(data::kMasks, read_tensor(result, "masks", at::kDouble).to(at::kBool));
+    return;
+  }
   batch.set(data::kTargets, read_tensor(result, "targets", at::kDouble).unsqueeze(1));
+}
+
+// Compares the scores, and returns the loss.
+at::Tensor loss_of_classes(models::LanguageModel& model, const nn::BlockState& state,
+                           const data::Batch& batch, const nn::StepContext& context,
+                           const io::SafetensorsReader& result) {
+  const at::Tensor scores = model.head_scores(state.output(), context).sum(1);
+  expect_close(scores, read_tensor(result, "logits", at::kDouble), "scores");
+  return at::cross_entropy_loss(scores, batch.at(data::kTargets).squeeze(1).to(at::kLong));
+}
+
+// Compares the reconstructed images, and returns the loss.
+at::Tensor loss_of_reconstruction(models::LanguageModel& model, const nn::BlockState& state,
+                                  const data::Batch& batch, const nn::StepContext& context,
+                                  const nn::PatchEmbeddingOptions& patches,
+                                  const io::SafetensorsReader& result) {
+  const at::Tensor found =
+      model.head_pixels(state.output(), context)
+          .narrow(1, patches.num_prefix_tokens(), patches.rows() * patches.columns());
+  expect_close(nn::images_of_patches(found, patches),
+               read_tensor(result, "reconstruction", at::kDouble), "reconstruction");
+  const LossSum loss = reconstruction_loss(patches)(model, state, batch, context);
+  EXPECT_EQ(loss.count, batch.at(data::kMasks).sum().item<int64_t>());
+  return loss.sum / static_cast<double>(loss.count);
 }
 
 void expect_like_transformers(const fs::path& directory) {
@@ -53,10 +82,10 @@ void expect_like_transformers(const fs::path& directory) {
   const nn::StepContext context = model->context_of(batch, {}, {});
   const nn::BlockState state =
       model->run_blocks({0, model->num_blocks()}, model->inputs(batch, context), context);
-  const at::Tensor scores = model->head_scores(state.output(), context).sum(1);
-  expect_close(scores, read_tensor(result, "logits", at::kDouble), "scores");
-  const at::Tensor loss =
-      at::cross_entropy_loss(scores, batch.at(data::kTargets).squeeze(1).to(at::kLong));
+  const at::Tensor loss = specification.transformer.reconstructs
+                              ? loss_of_reconstruction(*model, state, batch, context,
+                                                       *specification.transformer.patches, result)
+                              : loss_of_classes(*model, state, batch, context, result);
   expect_close(loss, read_tensor(result, "loss", at::kDouble), "loss");
   torch::autograd::backward({loss}, {});
   for (const nn::ParameterHandle& parameter : build.parameters()) {
@@ -103,7 +132,7 @@ TEST(VisionOracle, EveryFamilyComputesAndTrainsLikeTransformers) {
     expect_trains_like_transformers(entry.path());
     ++variants;
   }
-  EXPECT_EQ(variants, 25);
+  EXPECT_EQ(variants, 28);
 }
 
 }  // namespace

@@ -65,7 +65,9 @@ TEST(SettingEffects, WhatCannotBeIsRefused) {
          c.data.sequence_length = 1 << 24;
          c.train.global_batch = 256;
        },
-       {"train.micro_batch = 256", "4096 layers"}}};
+       {"train.micro_batch = 256", "4096 layers"}},
+      {[](RunConfig& c) { c.data.mask_block = 32; },
+       {"data.mask_block = 32", "reads texts, not images"}}};
   for (const Case& each : cases) {
     try {
       job_with(each, 1);
@@ -73,6 +75,59 @@ TEST(SettingEffects, WhatCannotBeIsRefused) {
     } catch (const ConfigError& error) {
       for (const std::string& word : each.words) EXPECT_THAT(error.what(), HasSubstr(word));
     }
+  }
+}
+
+// What is said about a model that reads images of 28 x 28 pixels in patches of 4.
+std::string refusal_of_images(const std::function<void(RunConfig&)>& change, bool pretrains = true,
+                              const std::string& family = "vit") {
+  RunConfig config;
+  config.model.preset = family + "-small";
+  config.model.overrides = {{"image_size", 28}, {"patch_size", 4}};
+  config.model.pretrains = pretrains;
+  change(config);
+  try {
+    resolve_job(config, {.ranks = 1, .local_ranks = 1, .cores = 2});
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(SettingEffects, WhatCannotBeOfImagesIsRefused) {
+  const auto nothing = [](RunConfig&) {};
+  for (const char* family : {"vit", "deit"}) {
+    EXPECT_EQ(refusal_of_images(nothing, true, family), "");
+    EXPECT_EQ(refusal_of_images(nothing, false, family), "");
+  }
+  EXPECT_EQ(refusal_of_images(nothing, false, "dinov2"), "");
+  EXPECT_THAT(refusal_of_images(nothing, true, "dinov2"),
+              AllOf(HasSubstr("family dinov2"), HasSubstr("Dinov2ForMaskedImageModeling"),
+                    HasSubstr("vit or deit"), HasSubstr("colossal tune classify")));
+  const auto block = [](int64_t pixels) {
+    return [pixels](RunConfig& c) { c.data.mask_block = pixels; };
+  };
+  for (const int64_t pixels : {4, 8, 20}) EXPECT_EQ(refusal_of_images(block(pixels)), "");
+  EXPECT_THAT(refusal_of_images(block(6)), AllOf(HasSubstr("data.mask_block = 6"),
+                                                 HasSubstr("patch_size = 4"), HasSubstr("use 4")));
+  EXPECT_THAT(refusal_of_images(block(28)),
+              AllOf(HasSubstr("data.mask_block = 28"), HasSubstr("use data.mask_block = 4")));
+  EXPECT_THAT(refusal_of_images([](RunConfig& c) { c.data.objective = "masked"; }),
+              AllOf(HasSubstr("data.objective"), HasSubstr("reads images, not texts")));
+  EXPECT_THAT(refusal_of_images([](RunConfig& c) {
+                c.data.augment = {"flip", "mixup"};
+              }),
+              AllOf(HasSubstr("data.augment = \"mixup\""), HasSubstr("leave it out")));
+  EXPECT_THAT(refusal_of_images([](RunConfig& c) { c.adapter.kind = "lora"; }),
+              HasSubstr("adapter.kind = \"lora\""));
+  for (const char* key : {"mask_block", "mask_probability"}) {
+    const bool is_block = std::string_view(key) == "mask_block";
+    const auto set = [&](RunConfig& c) {
+      if (is_block) c.data.mask_block = 4;
+      if (!is_block) c.data.mask_probability = 0.5;
+    };
+    EXPECT_THAT(refusal_of_images(set, /*pretrains=*/false),
+                AllOf(HasSubstr(std::string("data.") + key), HasSubstr("classes of images")));
   }
 }
 
@@ -108,6 +163,9 @@ TEST(SettingEffects, WhatDoesNothingIsTold) {
       {[](RunConfig& c) { c.data.format = data::FileFormat::text; },
        {"data.text_field = \"text\"", "data.format"},
        {"data.text_field"}},
+      {[](RunConfig& c) { c.data.mask_probability = 0.3; },
+       {"data.mask_probability = 0.3", "the model is a decoder"},
+       {"data.mask_probability"}},
       {[](RunConfig&) {}, {"checkpoint.keep = 2", "checkpoint.directory"}, {"checkpoint.keep"}},
       {[](RunConfig& c) { c.checkpoint.resume = "never"; },
        {"checkpoint.resume", "checkpoint.directory"}}};

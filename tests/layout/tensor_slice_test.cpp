@@ -44,5 +44,12 @@ TEST(TensorSlice, HasColumnsOfRows) {
   EXPECT_EQ(places(slice, {2, 2}, {0, 4}), (Places{12, 13, 0, 1}));
 }
 
+TEST(TensorSlice, HasOnesAtTheEnd) {
+  const TensorSlice slice{.name = "t", .num_ones = 2};
+  EXPECT_TRUE(slice.is_whole());
+  EXPECT_EQ(slice.tensor_shape({3, 2}), (Places{3, 2, 1, 1}));
+  EXPECT_EQ(places(slice, {3, 2}, {1, 5}), (Places{1, 2, 3, 4}));
+}
+
 }  // namespace
 }  // namespace colossal

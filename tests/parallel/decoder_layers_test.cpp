@@ -187,6 +187,9 @@ class Model : public models::LanguageModel {
   at::Tensor head_scores(const at::Tensor& x, const nn::StepContext& context) override {
     return head_->scores(x, context);
   }
+  at::Tensor head_pixels(const at::Tensor& x, const nn::StepContext& context) override {
+    return head_->scores(x, context);
+  }
   at::Tensor head_values(const at::Tensor& x, const nn::StepContext& context) override {
     return head_->scores(x, context);
   }

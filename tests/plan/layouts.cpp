@@ -5,6 +5,7 @@
 #include <numeric>
 #include <ostream>
 
+#include "colossal/data/image_batch.h"
 #include "colossal/data/score_fields.h"
 #include "colossal/data/text_batch.h"
 #include "colossal/job/batch_specification.h"
@@ -77,12 +78,12 @@ std::ostream& operator<<(std::ostream& out, const PlannedRun& layout) {
                        layout.expert_copies);
   }
   return out << fmt::format(
-             "{} dp {} sp {} {} tp {} {}{} zero {} ({}), recompute {}, {} micro-batches, dropout "
+             "{}{} dp {} sp {} {} tp {} {}{} zero {} ({}), recompute {}, {} micro-batches, dropout "
              "{}, {}, gradients {}, table rows {}{}",
-             layout.family, layout.dp, layout.sp, layout.sp_mode, layout.tp, layout.tp_mode,
-             layout.tp_sequence ? " tokens shared" : "", layout.zero, layout.accumulate,
-             layout.recompute, layout.num_micro_batches, layout.dropout, layout.compute,
-             layout.gradients, layout.table_rows,
+             layout.reconstructs ? "masked " : "", layout.family, layout.dp, layout.sp,
+             layout.sp_mode, layout.tp, layout.tp_mode, layout.tp_sequence ? " tokens shared" : "",
+             layout.zero, layout.accumulate, layout.recompute, layout.num_micro_batches,
+             layout.dropout, layout.compute, layout.gradients, layout.table_rows,
              layout.separate_documents ? ", documents apart" : "");
 }
 
@@ -90,6 +91,7 @@ Job job_of(const PlannedRun& layout) {
   RunConfig config;
   config.model.preset = layout.family == "mixtral" ? "mixtral-8x7b" : layout.family + "-tiny";
   config.model.overrides = model_fields(layout);
+  config.model.pretrains = layout.reconstructs;
   if (layout.family != "vit") config.data.sequence_length = layout.large ? 128 : 22;
   config.data.separate_documents = layout.separate_documents;
   config.parallel.pp = layout.pp;
@@ -134,6 +136,8 @@ std::vector<data::Batch> real_batches(const Job& job) {
     for (auto& [name, field] : batch.fields) {
       if (name == data::kSourceDocuments || name == data::kTargets) {
         field.values.zero_();
+      } else if (name == data::kMasks) {
+        field.values.random_(2);
       } else if (field.values.is_floating_point()) {
         field.values.uniform_();
       } else {

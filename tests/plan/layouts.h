@@ -11,7 +11,8 @@
 namespace colossal::test {
 
 struct PlannedRun {
-  std::string family = "gpt2";  // or "llama", "mixtral", "t5", "bart"
+  std::string family = "gpt2";  // or "llama", "mixtral", "t5", "bart", "vit"
+  bool reconstructs = false;    // of "vit": masked patches
   int pp = 1, dp = 1, sp = 1, tp = 1;
   std::string pp_schedule = "1f1b";
   std::string tp_mode = "1d";

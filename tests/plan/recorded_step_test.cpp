@@ -306,6 +306,24 @@ TEST(RecordedStep, OfImagesPeaksWithinOnePercent) {
   expect_same_step(divided);
 }
 
+TEST(RecordedStep, OfMaskedImagesPeaksWithinOnePercent) {
+  const PlannedRun images{.family = "vit", .reconstructs = true, .compute = "bf16", .large = true};
+  expect_same_step(images);
+  for (const auto& [mode, tp] : {std::pair{"1d", 2}, {"2d", 4}}) {
+    PlannedRun layout = images;
+    layout.tp = tp;
+    layout.tp_mode = mode;
+    expect_same_step(layout);
+  }
+  PlannedRun divided = images;
+  divided.sp = 3;
+  divided.dp = 2;
+  divided.zero = 3;
+  divided.num_micro_batches = 2;
+  expect_same_step(divided);
+  expect_same_step({.family = "vit", .reconstructs = true, .pp = 2, .num_micro_batches = 3});
+}
+
 // Routers of zeros send all tokens to the first experts, as the observed rows say: then a plan
 // knows what each rank has.
 TEST(RecordedStep, CountsWithTheRowsThatWereObserved) {

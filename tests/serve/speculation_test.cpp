@@ -387,6 +387,9 @@ class CountingModel : public models::LanguageModel {
   at::Tensor head_scores(const at::Tensor& x, const nn::StepContext& context) override {
     return head_loss_sum(x, x, context);
   }
+  at::Tensor head_pixels(const at::Tensor& x, const nn::StepContext& context) override {
+    return head_loss_sum(x, x, context);
+  }
   at::Tensor head_values(const at::Tensor& x, const nn::StepContext& context) override {
     return head_loss_sum(x, x, context);
   }

@@ -6,8 +6,10 @@
 #include <cmath>
 
 #include "colossal/data/image_batch.h"
+#include "colossal/data/image_masks.h"
 #include "colossal/data/score_fields.h"
 #include "colossal/data/text_batch.h"
+#include "colossal/engine/reconstruction_loss.h"
 #include "colossal/engine/score_loss.h"
 #include "colossal/engine/state_shapes.h"
 #include "colossal/layout/heads.h"
@@ -52,7 +54,7 @@ EngineConfig engine_config(const TinyTraining& training) {
   config.recompute = training.recompute;
   config.tiers = training.tiers;
   config.metrics = training.metrics;
-  if (training.model.patches) config.metrics.emplace_back(score_metric(kProblem));
+  if (training.model.scores > 0) config.metrics.emplace_back(score_metric(kProblem));
   if (training.model.router.experts > 0) config.num_blocks = training.model.layers;
   config.experts = training.model.router.experts;
   config.routers_drop = training.model.router.capacity_factor > 0;
@@ -93,6 +95,7 @@ ModelSource model_source_of(const TinyTraining& training) {
 
 HeadLoss loss_of(const TinyTraining& training, const ParallelContext& context) {
   if (training.loss) return training.loss;
+  if (training.model.reconstructs) return reconstruction_loss(*training.model.patches);
   return training.model.patches ? score_loss(kProblem, context) : cross_entropy;
 }
 
@@ -104,7 +107,7 @@ memory::OrderOfStages order_of(const TinyTraining& training, int rank, int ranks
   const auto model = make_model(training, *build);
   Engine engine(build->parameters(),
                 pipelined(*model, model_source_of(training), context,
-                          training.model.patches ? score_loss(kProblem, context)
+                          training.model.patches ? loss_of(training, context)
                                                  : HeadLoss(cross_entropy_of_all)),
                 context, engine_config(training));
   data::Batch batch = tiny_batch(training, 0, 0, 2);
@@ -291,7 +294,7 @@ int64_t TinyTraining::length_of(int64_t sample) const {
 
 namespace {
 
-// Waves, and classes by hashing.
+// Waves, and classes by hashing or masks.
 data::Batch tiny_images(const TinyTraining& training, int64_t step, int64_t begin, int64_t count) {
   const nn::PatchEmbeddingOptions& patches = *training.model.patches;
   data::Batch batch{.units = count};
@@ -301,13 +304,20 @@ data::Batch tiny_images(const TinyTraining& training, int64_t step, int64_t begi
     batch.sample_ids.push_back(step * training.global_batch + begin + row);
     const auto id = static_cast<uint64_t>(batch.sample_ids.back());
     ids[row][0] = static_cast<double>(id + 1);
-    targets[row][0] = static_cast<double>(hash(id) % static_cast<uint64_t>(training.model.scores));
+    if (training.model.scores > 0) {
+      targets[row][0] =
+          static_cast<double>(hash(id) % static_cast<uint64_t>(training.model.scores));
+    }
   }
   const std::vector<int64_t> shape{count, patches.channels, patches.height, patches.width};
   const at::Tensor pixel =
       at::arange(patches.channels * patches.height * patches.width, at::kDouble);
   batch.set(data::kPixels, (ids * 0.7 + pixel * (ids + 3) * 0.11).sin().view(shape));
-  batch.set(data::kTargets, targets);
+  if (!training.model.reconstructs) {
+    batch.set(data::kTargets, targets);
+    return batch;
+  }
+  data::mask_patches(batch, {.rows = patches.rows(), .columns = patches.columns(), .seed = 4});
   return batch;
 }
 

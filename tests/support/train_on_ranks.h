@@ -6,7 +6,7 @@
 
 namespace colossal::test {
 
-void train_on_ranks(const Job& job, const MakeTask& make_task = make_language_modeling,
+void train_on_ranks(const Job& job, const MakeTask& make_task = make_pretraining,
                     const TrainingHooks& hooks = {});
 
 }  // namespace colossal::test

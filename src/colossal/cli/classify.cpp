@@ -22,8 +22,8 @@
 #include "colossal/report/batch_output.h"
 #include "colossal/text/chat_template.h"
 #include "colossal/text/model_folder.h"
+#include "colossal/training/image_inputs.h"
 #include "colossal/tune/rollout/row_scores.h"
-#include "colossal/tune/samples/images.h"
 
 namespace colossal::cli {
 namespace {
@@ -202,14 +202,14 @@ void classify_images(const ClassifyArguments& arguments, const Opened& opened,
   const Labels labels = models::labels_of(specification);
   Images images = open_images(arguments, labels);
   data::ImageReader reader(images.source,
-                           tune::processor_of(arguments.model, *specification.transformer.patches),
+                           processor_of(arguments.model, *specification.transformer.patches),
                            {.num_threads = static_cast<int>(std::thread::hardware_concurrency())});
   const auto model =
       open_model_over_ranks(specification, opened.config, strategy, ranks, opened.bits);
   const auto make_batch = [&](std::span<const int64_t> rows) {
     std::vector<data::ImageRequest> requests;
     for (const int64_t row : rows) requests.push_back({.index = row});
-    return tune::image_batch(reader.read(requests), {rows.begin(), rows.end()});
+    return image_batch(reader.read(requests), {rows.begin(), rows.end()});
   };
   Predictions predictions{
       .lines = std::move(images.lines), .targets = std::move(images.targets), .labels = labels};
@@ -274,10 +274,13 @@ void classify(ClassifyArguments& arguments, InferenceRanks& ranks) {
   const bool reads_images = specification.transformer.patches.has_value();
   check(arguments, reads_images);
   if (specification.facts.scores == 0) {
-    throw ConfigError(fmt::format(
-        "{}: this model {} and gives no labels; train a model that does with "
-        "colossal tune classify",
-        arguments.model, reads_images ? "returns features of images" : "predicts tokens"));
+    throw ConfigError(
+        fmt::format("{}: this model {} and gives no labels; train a model that does with "
+                    "colossal tune classify",
+                    arguments.model,
+                    specification.transformer.reconstructs ? "reconstructs images"
+                    : reads_images                         ? "returns features of images"
+                                                           : "predicts tokens"));
   }
   const Opened opened{specification, config, bits};
   return reads_images ? classify_images(arguments, opened, ranks)

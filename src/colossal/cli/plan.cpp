@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "colossal/base/error.h"
 #include "colossal/base/log.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/key_flags.h"
@@ -20,7 +21,8 @@ namespace {
 
 struct PlanArguments {
   RunArguments run;
-  std::string cluster;  // a file; empty: the key parallel.cluster
+  std::string cluster;      // a file; empty: the key parallel.cluster
+  bool classifies = false;  // whether to plan colossal tune classify, not colossal train
   bool json = false;
   std::string page;  // a file; empty: none
 };
@@ -54,6 +56,7 @@ Machine machine_of_plan(GivenConfig& given, int ranks,
 void print_plan(const PlanArguments& arguments) {
   const int ranks = arguments.run.num_ranks();
   GivenConfig given = read_config(arguments.run);
+  given.config.model.pretrains = !arguments.classifies;
   if (!arguments.cluster.empty()) given.config.parallel.cluster = arguments.cluster;
   std::optional<plan::ClusterSpecification> cluster;
   if (!given.config.parallel.cluster.empty() || is_undecided(given.config)) {
@@ -70,6 +73,11 @@ void print_plan(const PlanArguments& arguments) {
     if (!arguments.json) fmt::print("{}", layouts);
   }
   Job job = resolve_job(given.config, machine, given.keys);
+  if (arguments.classifies && !job.model.transformer.patches) {
+    throw ConfigError(
+        fmt::format("--classify: the model, of family {}, reads no images; leave it out",
+                    job.model.facts.family));
+  }
   for (const std::string& warning : job.warnings) log::warn("{}", warning);
   check_tokenizer(job);
   job = plan::fit_memory(job);
@@ -100,6 +108,9 @@ void add_plan(CLI::App& app, int&) {
                    "Also predict the time of a step on the machines of this file, which colossal "
                    "check --cluster=FILE writes; the same as --parallel.cluster=FILE")
       ->type_name("FILE");
+  command->add_flag("--classify", arguments->classifies,
+                    "Of a model that reads images: plan `colossal tune classify`, in place of "
+                    "`colossal train`, which reconstructs masked images");
   command->add_flag("--json", arguments->json,
                     "Print one JSON object, with the key names of metrics.jsonl");
   command

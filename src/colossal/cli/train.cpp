@@ -19,10 +19,12 @@ void add_train(CLI::App& app, int& exit_code) {
   command->callback([arguments, command, &exit_code] {
     arguments->flags = key_flags<RunConfig>(*command);
     exit_code = run_training(*arguments, [](const RunArguments& given) {
-      return TrainingRun{.words = {"train"},
-                         .arguments = given,
-                         .given = read_config(given),
-                         .make_task = make_language_modeling};
+      TrainingRun run{.words = {"train"},
+                      .arguments = given,
+                      .given = read_config(given),
+                      .make_task = make_pretraining};
+      run.given.config.model.pretrains = true;
+      return run;
     });
   });
 }

@@ -16,7 +16,8 @@ struct DryLoss {
 };
 
 // Returns the loss that a batch of batch_specification() has: score_loss() for models that give
-// scores, else the cross-entropy of tokens. `context` must outlive the result.
+// scores, reconstruction_loss() for those that reconstruct patches, else the cross-entropy of
+// tokens. `context` must outlive the result.
 DryLoss dry_loss(const Job& job, const ParallelContext& context);
 
 }  // namespace colossal

@@ -30,6 +30,10 @@ data::BatchSpecification batch_specification(const Job& job) {
               : data::text_specification(job.sequence_length, job.config.data.separate_documents,
                                          job.model.facts.encoder_layers > 0);
   if (job.model.facts.scores > 0) add_score_fields(job, specification);
+  if (job.model.transformer.reconstructs) {
+    specification.fields.push_back(
+        {.name = data::kMasks, .type = at::kBool, .shape = {patches->rows() * patches->columns()}});
+  }
   return specification;
 }
 

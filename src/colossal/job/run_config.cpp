@@ -79,8 +79,15 @@ void describe_data(ConfigSchema& schema, DataConfig& data) {
       "data.mask_probability", &data.mask_probability,
       "With masked tokens: the probability that a token is to be predicted. Of these tokens, "
       "80 % are replaced by the mask token, 10 % by a random token, and 10 % stay. With denoising: "
-      "the share of the tokens that are in missing spans.",
-      {.minimum = 0.001, .maximum = 0.999});
+      "the share of the tokens that are in missing spans. Of images: the share of the blocks that "
+      "are masked, rounded up.",
+      {.minimum = 0.001, .maximum = 0.999, .unset = "0.15, of images 0.6"});
+  schema.add("data.mask_block", &data.mask_block,
+             "Of images: side of the square blocks that are masked as a whole, a multiple of the "
+             "model's patch_size.",
+             {.unit = "pixels",
+              .minimum = 1,
+              .unset = "32, in small images a quarter of the shorter side, in whole patches"});
   schema.add("data.seed", &data.seed, "Seed of the order in which samples are drawn.");
   describe_text(schema, data);
 }

@@ -41,13 +41,16 @@ struct DataConfig {
   std::string default_sequence_length = "the model's maximum length, at most 256";
   // "causal": predict the next token; "masked": predict masked tokens, each of which is masked with
   // probability mask_probability; "denoising": write a text of which spans, a share of
-  // mask_probability, are missing (data/denoising.h). Unset: "causal" for decoders, "masked" for
-  // encoders, "denoising" for encoder-decoders.
+  // mask_probability, are missing (data/denoising.h). Models that read images have none: they
+  // reconstruct a share of mask_probability of an image, in blocks of mask_block pixels
+  // (data/image_masks.h). Unset: "causal" for decoders, "masked" for encoders, "denoising" for
+  // encoder-decoders.
   std::optional<std::string> objective;
-  double mask_probability = 0.15;
-  bool separate_documents = false;  // true: attention does not cross documents of a sequence
-  int64_t seed = 0;                 // of the order of samples
-  std::string cache;                // folder for tokenized files; empty: none
+  std::optional<double> mask_probability;  // unset: 0.15, of images 0.6
+  std::optional<int64_t> mask_block;       // unset: as resolve_masks() (mask_config.h) says
+  bool separate_documents = false;         // true: attention does not cross documents of a sequence
+  int64_t seed = 0;                        // of the order of samples
+  std::string cache;                       // folder for tokenized files; empty: none
   // Of images: random changes of each training image: "none", or some of "random_crop", "flip",
   // "color_jitter", "mixup" and "cutmix".
   std::vector<std::string> augment{"none"};

@@ -5,6 +5,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/base/units.h"
+#include "colossal/job/mask_config.h"
 #include "colossal/optim/parameter_groups.h"
 
 namespace colossal {
@@ -180,10 +181,46 @@ void refuse_text_keys(const DataConfig& data) {
   refuse_if(data.format != unset.format, "data.format");
 }
 
+// Refuses keys that a model for masked patches has no use for.
+void refuse_keys_without_masks(const RunConfig& config) {
+  for (const std::string& name : config.data.augment) {
+    if (name != "mixup" && name != "cutmix") continue;
+    refuse(fmt::format("data.augment = \"{}\"", name),
+           "it mixes the classes of images, and the model learns none, but to reconstruct images",
+           "leave it out");
+  }
+  if (config.adapter.kind != "none") {
+    refuse(fmt::format("adapter.kind = \"{}\"", config.adapter.kind),
+           "the model learns the embedding of masked patches, which an adapter does not have",
+           "leave adapter.kind out");
+  }
+}
+
+// Refuses keys of masked patches for a model that gives images classes.
+void refuse_keys_of_masks(const DataConfig& data) {
+  const auto refuse_if = [](bool given, const std::string& key) {
+    if (!given) return;
+    refuse(key, "the model learns classes of images, of which nothing is masked",
+           fmt::format("leave {} out", key));
+  };
+  refuse_if(data.mask_probability.has_value(), "data.mask_probability");
+  refuse_if(data.mask_block.has_value(), "data.mask_block");
+}
+
 }  // namespace
 
 void refuse_impossible_data(const RunConfig& config, const models::ModelSpecification& model) {
-  if (model.transformer.patches) return refuse_text_keys(config.data);
+  if (model.transformer.reconstructs) refuse_keys_without_masks(config);
+  if (model.transformer.patches) {
+    refuse_text_keys(config.data);
+    if (!model.transformer.reconstructs) return refuse_keys_of_masks(config.data);
+    resolve_masks(config.data, *model.transformer.patches);  // refuses wrong settings
+    return;
+  }
+  if (config.data.mask_block) {
+    refuse(fmt::format("data.mask_block = {}", *config.data.mask_block),
+           "the model reads texts, not images", "leave data.mask_block out");
+  }
   if (config.data.augment != DataConfig{}.augment) {
     refuse("data.augment", "the model reads texts, not images", "leave data.augment out");
   }
@@ -261,7 +298,7 @@ std::vector<std::string> settings_without_effect(const Job& job) {
          "data.invalid = \"skip\"",
          "data.tokenizer is \"bytes\", which accepts any file with data.format = \"text\"");
   add_if(job.model.facts.is_decoder() && given("data.mask_probability"),
-         fmt::format("data.mask_probability = {}", config.data.mask_probability),
+         fmt::format("data.mask_probability = {}", config.data.mask_probability.value_or(0)),
          "the model is a decoder, which predicts the next token");
   add_if(config.data.weights.size() == 1, "data.weights", "data.train has one entry");
   add_if(config.data.format == data::FileFormat::text && given("data.text_field"),

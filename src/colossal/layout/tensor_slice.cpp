@@ -13,6 +13,7 @@ std::vector<int64_t> TensorSlice::tensor_shape(std::vector<int64_t> parameter_sh
     if (num_rows > 0) parameter_shape.front() = num_rows;
     if (num_columns > 0) parameter_shape.back() = num_columns;
   }
+  parameter_shape.insert(parameter_shape.end(), num_ones, 1);
   return parameter_shape;
 }
 

@@ -30,7 +30,11 @@ struct TensorSlice {
   // tensor has all elements of the parameter.
   std::vector<std::string> stacked{};
 
-  // Returns whether the parameter is exactly one file tensor.
+  // Number of dims of size 1 that the file tensor has after those of the parameter, as the weight
+  // of a 1 x 1 convolution.
+  int64_t num_ones = 0;
+
+  // Returns whether the parameter has the elements of exactly one file tensor.
   bool is_whole() const { return num_rows == 0 && num_columns == 0 && stacked.empty(); }
   // Returns the names of all file tensors that contain the parameter.
   std::vector<std::string> names() const { return stacked.empty() ? std::vector{name} : stacked; }

@@ -101,6 +101,13 @@ int64_t count_scores(const nlohmann::json& config) {
   return number.is_number_integer() && number > 0 ? number.get<int64_t>() : 2;  // as transformers
 }
 
+constexpr std::string_view kReconstructingEnd = "ForMaskedImageModeling";
+
+// Whether the model reconstructs masked patches of images.
+bool reconstructs(const nlohmann::json& config) {
+  return family_of(config).read_reconstruction && class_of(config).ends_with(kReconstructingEnd);
+}
+
 // Returns the beginning of the names of the family's transformers classes, such as "Llama".
 std::string class_stem(const Family& family) {
   const std::string& predicting = family.architecture;
@@ -114,6 +121,30 @@ std::string class_stem(const Family& family) {
 // Returns the class of the family that gives scores, such as "LlamaForSequenceClassification".
 std::string scoring_architecture(const Family& family) {
   return fmt::format("{}{}", class_stem(family), family.scoring_class);
+}
+
+// Turns the config.json of a model that reads images into that of one that reconstructs masked
+// patches.
+void add_reconstruction(nlohmann::json& config, const nlohmann::json& overrides) {
+  const Family& family = family_of(config);
+  ConfigFields fields(config, family.defaults);
+  const TransformerConfig model = family.read(fields);
+  if (!model.patches || reconstructs(config)) return;
+  if (!family.read_reconstruction) {
+    std::vector<std::string> possible;
+    for (const Family& other : families()) {
+      if (other.read_reconstruction) possible.push_back(other.model_type);
+    }
+    throw ConfigError(fmt::format(
+        "the model, of family {}, cannot be pretrained with masked images: transformers has no "
+        "class {}{}; use a model of family {}, or train this one with colossal tune classify",
+        family.model_type, class_stem(family), kReconstructingEnd, fmt::join(possible, " or ")));
+  }
+  config["architectures"] = {fmt::format("{}{}", class_stem(family), kReconstructingEnd)};
+  if (!overrides.contains("encoder_stride")) config["encoder_stride"] = model.patches->patch;
+  for (const char* field : {"num_labels", "id2label", "label2id", "problem_type"}) {
+    config.erase(field);
+  }
 }
 
 // Turns a config.json into that of a model that gives texts these scores.
@@ -172,6 +203,10 @@ ModelSpecification specify(nlohmann::json config) {
   const bool scores = specification.transformer.scores > 0;
   specification.config["architectures"] = {scores ? scoring_architecture(family)
                                                   : family.architecture};
+  if (specification.transformer.reconstructs) {
+    specification.config["architectures"] = {
+        fmt::format("{}{}", class_stem(family), kReconstructingEnd)};
+  }
   if (guesses(config)) {
     specification.transformer.is_draft_head = true;
     specification.config["architectures"] = {
@@ -257,6 +292,7 @@ ModelSpecification specify(const ModelRequest& request) {
   }
   if (request.draft_head && !guesses(config)) config = config_of_draft_head(config);
   if (!request.labels.empty()) add_scores(config, request);
+  if (request.pretrains) add_reconstruction(config, request.overrides);
   return specify(std::move(config), request.dropout);
 }
 
@@ -268,6 +304,8 @@ const std::string* place_of(const std::string& field, const ModelRequest& reques
   return nullptr;
 }
 
+constexpr std::string_view kMaskToken = "patch_embedding.mask_token";
+
 // Finds out how the names of tensors in the model's folder differ from those of the class that it
 // is loaded as, and which parts of the head the folder lacks because it is of another class.
 void describe_folder(ModelSpecification& specification, bool replace_labels) {
@@ -276,15 +314,17 @@ void describe_folder(ModelSpecification& specification, bool replace_labels) {
   if (is_headless(config, family)) specification.missing_prefix = family.body;
   const bool scores = specification.transformer.scores > 0;
   const bool replaces = scores && replace_labels;
-  const bool has_new_head =
-      replaces || (scores && count_scores(config) == 0) || !specification.missing_prefix.empty();
+  const bool pixels = specification.transformer.reconstructs;
+  const bool has_new_head = replaces || (scores && count_scores(config) == 0) ||
+                            (pixels && !reconstructs(config)) ||
+                            !specification.missing_prefix.empty();
   if (specification.facts.causal && !has_new_head) return;
   const io::TensorDirectory folder(specification.weights);
   specification.old_norm_names = std::ranges::any_of(
       folder.names(), [](const std::string& name) { return name.ends_with("LayerNorm.gamma"); });
   if (!has_new_head) return;
   for (const std::string& name : parameter_names(specification)) {
-    if (!is_of_head(name)) continue;
+    if (!is_of_head(name) && !(pixels && name == kMaskToken)) continue;
     if (!replaces && folder.contains(slice_in_model(specification, name).name)) continue;
     specification.newly_initialized.push_back(name);
   }
@@ -392,6 +432,7 @@ TransformerConfig read_model(const Family& family, ConfigFields& fields) {
                     scoring_architecture(family)));
   }
   if (config.scores > 0 && family.read_scores) family.read_scores(fields, config);
+  if (reconstructs(fields.json())) family.read_reconstruction(fields, config);
   return config;
 }
 
@@ -414,7 +455,8 @@ StoredForm stored_form_of(const std::filesystem::path& folder) {
 }
 
 bool is_of_head(const std::string& parameter) {
-  return parameter.starts_with("head") || parameter.starts_with("score");
+  return parameter.starts_with("head") || parameter.starts_with("score") ||
+         parameter.starts_with("reconstruction");
 }
 
 std::vector<std::string> numbered_labels(int64_t count) {

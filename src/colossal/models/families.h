@@ -86,6 +86,10 @@ struct ModelRequest {
   // Whether `labels` replace other labels that the folder's model has: the head is then newly
   // initialized.
   bool replace_labels = false;
+  // Whether the model, if it reads images, is to be pretrained: it then reconstructs masked patches
+  // (TransformerConfig::reconstructs). The head and the mask token are newly initialized if the
+  // folder has none. Not together with `labels`.
+  bool pretrains = false;
   // Whether to add a value head (TransformerConfig::value_head). The head is newly initialized if
   // the folder has none.
   bool value_head = false;

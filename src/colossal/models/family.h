@@ -39,6 +39,9 @@ struct Family {
   // class for sequence classification. Throws FieldError. Null: a linear layer without bias, whose
   // scores at the last token count, as all decoders have.
   void (*read_scores)(ConfigFields& fields, TransformerConfig& config) = nullptr;
+  // Sets the head of the family's class for masked images (TransformerConfig::reconstructs). Throws
+  // FieldError. Null: transformers has no such class.
+  void (*read_reconstruction)(ConfigFields& fields, TransformerConfig& config) = nullptr;
   // Returns the names of the weights in files.
   WeightNames (*weights)(const TransformerConfig& config) = nullptr;
   std::vector<Preset> presets;

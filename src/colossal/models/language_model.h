@@ -78,6 +78,10 @@ class LanguageModel {
   // Of images, the scores of a position are its part of those of the whole image, which are their
   // sum.
   virtual at::Tensor head_scores(const at::Tensor& x, const nn::StepContext& context) = 0;
+  // Returns the pixels that a model with TransformerConfig::reconstructs gives to the patch of each
+  // token, [batch, sequence, channels * patch * patch], in the order of nn::pixels_of_tokens().
+  // Those of prefix tokens have no meaning.
+  virtual at::Tensor head_pixels(const at::Tensor& x, const nn::StepContext& context) = 0;
   // Returns the outputs of the value head, [batch, sequence]. The model must have
   // TransformerConfig::value_head.
   virtual at::Tensor head_values(const at::Tensor& x, const nn::StepContext& context) = 0;

@@ -112,6 +112,11 @@ Transformer::Transformer(nn::Builder& build, const TransformerConfig& config)
     }
     return;
   }
+  if (config.reconstructs) {
+    const int64_t pixels = patches_->channels * patches_->patch * patches_->patch;
+    head_ = build.vocabulary_head("reconstruction",
+                                  {.table = {pixels, config.hidden, normal}, .bias = true});
+  }
   if (patches_) return;
   nn::EmbeddingOptions rows = table;
   rows.initializer = range_or(config.initial_ranges.head);
@@ -170,7 +175,8 @@ nn::StepContext Transformer::context_of(const data::Batch& batch, const nn::Step
 
 nn::BlockState Transformer::inputs(const data::Batch& batch, const nn::StepContext& context) {
   if (!patch_embedding_) return embed(batch.at(data::kTokens), context);
-  at::Tensor x = patch_embedding_->forward(batch.at(data::kPixels), context);
+  at::Tensor x =
+      patch_embedding_->forward(batch.at(data::kPixels), batch.find(data::kMasks), context);
   if (input_.norm) x = input_.norm->forward(x, context);
   return {{input_.dropout->forward(x, context)}};
 }
@@ -306,6 +312,11 @@ std::pair<at::Tensor, at::Tensor> Transformer::pooling(const at::Tensor& scores,
       break;
   }
   COLOSSAL_CHECK(false, "the scores of the last token of an image");
+}
+
+at::Tensor Transformer::head_pixels(const at::Tensor& x, const nn::StepContext& context) {
+  COLOSSAL_CHECK(patches_ && head_, "a model without a head for pixels");
+  return head_->scores(final_states(x, context), context);
 }
 
 at::Tensor Transformer::head_values(const at::Tensor& x, const nn::StepContext& context) {

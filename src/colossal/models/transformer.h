@@ -40,6 +40,7 @@ class Transformer : public LanguageModel {
   at::Tensor head_divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
                               const nn::StepContext& context) override;
   at::Tensor head_scores(const at::Tensor& x, const nn::StepContext& context) override;
+  at::Tensor head_pixels(const at::Tensor& x, const nn::StepContext& context) override;
   at::Tensor head_values(const at::Tensor& x, const nn::StepContext& context) override;
   at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,
                          const at::Tensor& wanted) override;

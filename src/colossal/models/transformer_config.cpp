@@ -88,8 +88,8 @@ int64_t norms_of_layer(const TransformerConfig& config) {
 
 int64_t patch_parameters(const nn::PatchEmbeddingOptions& patches) {
   const int64_t pixels = patches.channels * patches.patch * patches.patch;
-  const int64_t rows =
-      patches.num_prefix_tokens() + patches.num_positions() + (patches.mask_token ? 1 : 0);
+  const bool mask_token = patches.mask_token != nn::PatchEmbeddingOptions::MaskToken::none;
+  const int64_t rows = patches.num_prefix_tokens() + patches.num_positions() + (mask_token ? 1 : 0);
   return patches.features * (pixels + (patches.bias ? 1 : 0) + rows);
 }
 
@@ -153,6 +153,10 @@ ModelFacts facts(const TransformerConfig& config) {
     const int64_t pixels = config.patches->channels * config.patches->patch * config.patches->patch;
     facts.product_weights += pixels * config.hidden;
     facts.parameters += patch_parameters(*config.patches);
+    if (config.reconstructs) {
+      facts.product_weights += pixels * config.hidden;
+      facts.parameters += pixels * (config.hidden + 1);
+    }
   }
   const int64_t stacks = config.encoder_layers > 0 ? 2 : 1;
   facts.parameters +=

@@ -168,6 +168,10 @@ struct TransformerConfig {
   // norm are then frozen.
   bool scores_before_norm = false;
   double head_transform_dropout = 0, score_dropout = 0;
+  // Of a model that reads images, without `scores`: whether the head ("reconstruction") returns the
+  // pixels of each patch, which are learned from those of masked patches (Z. Xie et al., "SimMIM: A
+  // Simple Framework for Masked Image Modeling", 2022). patches->mask_token is then `trained`.
+  bool reconstructs = false;
   // Whether there is a second head, which returns one value (the expected reward) per position.
   bool value_head = false;
   bool tied_head = false;     // whether the head multiplies by the token embedding's table

@@ -82,6 +82,19 @@ void read_vit_mlp(ConfigFields& fields, TransformerConfig& config) {
   }
 }
 
+void read_reconstruction(ConfigFields& fields, TransformerConfig& config) {
+  const int64_t stride = fields.size("encoder_stride", 16, kMostPixels);
+  nn::PatchEmbeddingOptions& patches = *config.patches;
+  if (stride != patches.patch) {
+    throw FieldError({"encoder_stride", "patch_size"}, "",
+                     fmt::format("encoder_stride = {} is not patch_size = {}, so the reconstructed "
+                                 "image would have another size; use encoder_stride = {}",
+                                 stride, patches.patch, patches.patch));
+  }
+  config.reconstructs = true;
+  patches.mask_token = nn::PatchEmbeddingOptions::MaskToken::trained;
+}
+
 void set_scores(TransformerConfig& config, TransformerConfig::ScoredPosition position) {
   config.scored_position = position;
   config.score_bias = true;
@@ -102,13 +115,20 @@ WeightNames vision_names(std::string_view body) {
           .unused = {named("pooler."), named("embeddings.mask_token"), "decoder."}};
 }
 
-WeightNames vit_names(std::string_view body) {
+WeightNames vit_names(std::string_view body, const TransformerConfig& config) {
   WeightNames names = vision_names(body);
   names.of_a_block.insert(names.of_a_block.end(), {{"attention_norm", "layernorm_before"},
                                                    {"mlp_norm", "layernorm_after"},
                                                    {"mlp_up", "intermediate.dense"},
                                                    {"mlp_down", "output.dense"}});
   names.others.push_back({"score", "classifier"});
+  names.others.push_back(
+      {.ours = "reconstruction.weight", .theirs = "decoder.0.weight", .num_ones = 2});
+  names.others.push_back({"reconstruction.bias", "decoder.0.bias"});
+  if (config.reconstructs) {  // heads of folders with other classes
+    names.unused.insert(names.unused.end(),
+                        {"classifier.", "cls_classifier.", "distillation_classifier."});
+  }
   return names;
 }
 

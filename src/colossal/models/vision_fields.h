@@ -31,16 +31,22 @@ nn::PatchEmbeddingOptions read_patches(ConfigFields& fields, const TransformerCo
 TransformerConfig read_vision_fields(ConfigFields& fields, std::vector<nn::PrefixTokens> prefix,
                                      const VisionDefaults& defaults = {});
 
-// Reads intermediate_size of ViT and DeiT, and ignores the fields of their other heads.
+// Reads intermediate_size of ViT and DeiT, and ignores the fields of their other heads, but for
+// encoder_stride, which read_reconstruction() reads.
 void read_vit_mlp(ConfigFields& fields, TransformerConfig& config);
 
 // Sets a head for scores with a bias.
 void set_scores(TransformerConfig& config, TransformerConfig::ScoredPosition position);
 
+// Sets the head for reconstructed patches of transformers' class ..ForMaskedImageModeling, and the
+// mask token. Throws FieldError if encoder_stride is not patch_size: the reconstruction would have
+// another size than the image.
+void read_reconstruction(ConfigFields& fields, TransformerConfig& config);
+
 // Returns the names that all families share. body: Family::body without its dot.
 WeightNames vision_names(std::string_view body);
 // Returns the names of a ViT.
-WeightNames vit_names(std::string_view body);
+WeightNames vit_names(std::string_view body, const TransformerConfig& config);
 
 // A published size of ViT or DeiT.
 Preset vit_preset(const char* name, int64_t layers, int64_t hidden, int64_t heads, int64_t patch,

@@ -88,6 +88,7 @@ TensorSlice slice_of(const WeightNames& names, const std::string& parameter) {
   slice.num_rows = layer.rows.total;
   slice.columns = layer.columns;
   slice.num_columns = layer.num_columns;
+  slice.num_ones = layer.num_ones;
   return slice;
 }
 

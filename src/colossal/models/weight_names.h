@@ -35,6 +35,7 @@ struct LayerMapping {
   // with the weight [experts, out, in]. "{}" in `theirs` stands for the expert's index. 0: the
   // files have a single layer.
   int64_t stacked = 0;
+  int64_t num_ones = 0;  // TensorSlice::num_ones; only in a mapping of a parameter
 };
 
 // The names of all weights of a family.

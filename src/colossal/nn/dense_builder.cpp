@@ -176,8 +176,11 @@ std::unique_ptr<PatchEmbedding> DenseBuilder::patch_embedding(
             ? make(tokens.name, {options.features}, 0, options.initializer)
             : make(tokens.name, {1, tokens.count, options.features}, 2, options.initializer));
   }
-  if (options.mask_token) {
+  using MaskToken = PatchEmbeddingOptions::MaskToken;
+  if (options.mask_token == MaskToken::frozen) {
     make("mask_token", {1, options.features}, 1, Initializer::zeros())->trainable = false;
+  } else if (options.mask_token == MaskToken::trained) {
+    parts.mask_token = make("mask_token", {1, 1, options.features}, 2, Initializer::zeros());
   }
   const int64_t rows = options.num_positions();
   parts.positions = options.positions_with_batch

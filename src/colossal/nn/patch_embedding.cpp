@@ -47,26 +47,73 @@ at::Tensor patches_of(const at::Tensor& images, const PatchEmbeddingOptions& opt
       .reshape({images.size(0), rows * columns, options.channels * size * size});
 }
 
+// Returns the values of the tokens context.positions. of_patches: [batch, patches, ..].
+at::Tensor values_of_tokens(const at::Tensor& of_patches, const PatchEmbeddingOptions& options,
+                            const StepContext& context) {
+  std::vector<int64_t> before(2 * (of_patches.dim() - 1), 0);  // begins with the last dim
+  before[before.size() - 2] = options.num_prefix_tokens();
+  const at::Tensor of_all = at::constant_pad_nd(of_patches, before);
+  COLOSSAL_CHECK(context.positions.dim() == 1, "positions of patches that differ between images");
+  return context.sequence < context.whole_sequence ? of_all.index_select(1, context.positions)
+                                                   : of_all;
+}
+
 }  // namespace
 
+at::Tensor pixels_of_tokens(const at::Tensor& images, const PatchEmbeddingOptions& options,
+                            const StepContext& context) {
+  return values_of_tokens(patches_of(images, options), options, context);
+}
+
+at::Tensor images_of_patches(const at::Tensor& of_patches, const PatchEmbeddingOptions& options) {
+  const int64_t rows = options.rows(), columns = options.columns(), size = options.patch;
+  return of_patches.reshape({of_patches.size(0), rows, columns, options.channels, size, size})
+      .permute({0, 3, 1, 4, 2, 5})
+      .reshape({of_patches.size(0), options.channels, rows * size, columns * size});
+}
+
+at::Tensor masks_of_tokens(const at::Tensor& masks, const PatchEmbeddingOptions& options,
+                           const StepContext& context) {
+  COLOSSAL_CHECK(masks.dim() == 2 && masks.size(1) == options.rows() * options.columns(),
+                 "masks of {} instead of [batch, {}]", fmt::join(masks.sizes(), " x "),
+                 options.rows() * options.columns());
+  return values_of_tokens(masks, options, context);
+}
+
 // Prefix tokens have no pixels: their patches are zeros, to whose product their own rows are added.
-at::Tensor PatchEmbedding::forward(const at::Tensor& images, const StepContext& context) const {
+// Masked patches are zeros, too.
+at::Tensor PatchEmbedding::forward(const at::Tensor& images, const at::Tensor& masks,
+                                   const StepContext& context) const {
   LayerScope scope = scope_of(parts_.weight);
+  const bool has_masks = parts_.options.mask_token == PatchEmbeddingOptions::MaskToken::trained;
+  COLOSSAL_CHECK(has_masks == masks.defined(), "masks of a model that {} them",
+                 has_masks ? "lacks" : "does not know");
   const at::Tensor weight = parts_.weight.use(scope).flatten(1);
-  const int64_t before = parts_.options.num_prefix_tokens();
-  at::Tensor patches = at::constant_pad_nd(
-      patches_of(images.to(weight.scalar_type()), parts_.options), {0, 0, before, 0});
-  const at::Tensor& positions = context.positions;
-  COLOSSAL_CHECK(positions.dim() == 1, "positions of patches that differ between images");
-  if (context.sequence < context.whole_sequence) patches = patches.index_select(1, positions);
-  if (!parts_.token_part) {
-    return ops::fused_linear(patches, {{weight}, {}}) +
-           added_rows(scope).index_select(0, positions);
+  at::Tensor patches = pixels_of_tokens(images.to(weight.scalar_type()), parts_.options, context);
+  at::Tensor masked;  // [.., 1]
+  if (has_masks) {
+    masked = masks_of_tokens(masks, parts_.options, context).unsqueeze(-1);
+    patches = patches.masked_fill(masked, 0);
   }
-  const at::Tensor here =
-      parts_.token_part(positions.expand({context.batch, context.sequence}), context);
-  return ops::fused_linear(parts_.token_part(patches, context), {{weight}, {}}) +
-         at::embedding(added_rows(scope), here);
+  at::Tensor embeddings;
+  const at::Tensor& positions = context.positions;
+  if (!parts_.token_part) {
+    embeddings =
+        ops::fused_linear(patches, {{weight}, {}}) + added_rows(scope).index_select(0, positions);
+  } else {
+    const at::Tensor here =
+        parts_.token_part(positions.expand({context.batch, context.sequence}), context);
+    embeddings = ops::fused_linear(parts_.token_part(patches, context), {{weight}, {}}) +
+                 at::embedding(added_rows(scope), here);
+    if (has_masks) masked = parts_.token_part(masked, context);
+  }
+  if (!has_masks) return embeddings;
+  return embeddings + masked.to(embeddings.scalar_type()) * added_to_masked(scope);
+}
+
+at::Tensor PatchEmbedding::added_to_masked(LayerScope& scope) const {
+  const at::Tensor token = parts_.mask_token.use(scope).flatten();
+  return parts_.bias ? token - parts_.bias.use(scope) : token;
 }
 
 at::Tensor PatchEmbedding::added_rows(LayerScope& scope) const {

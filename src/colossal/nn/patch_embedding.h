@@ -30,8 +30,7 @@ struct PrefixTokens {
 //   NAME.positions  position embeddings: one row for each prefix token that has positions, then one
 //                   for each patch, row by row; [rows, features], or [1, rows, features] if
 //                   `positions_with_batch`
-//   NAME.mask_token [1, features], if `mask_token`; frozen: it is for training with masked
-//                   patches
+//   NAME.mask_token as `mask_token` says; the embedding of a masked patch, before its position
 //   and those of `prefix`, each as NAME.(its name)
 struct PatchEmbeddingOptions {
   int64_t height = 0, width = 0;  // of the images, in pixels; what a patch does not fill is cut off
@@ -44,7 +43,12 @@ struct PatchEmbeddingOptions {
   // images have others, embeddings are interpolated bicubically (align_corners = false, A = -0.75).
   int64_t position_rows = 0, position_columns = 0;
   bool positions_with_batch = true;
-  bool mask_token = false;
+  enum class MaskToken {
+    none,
+    frozen,   // [1, features]; no patch is masked
+    trained,  // [1, 1, features]; each batch says which patches are masked
+  };
+  MaskToken mask_token = MaskToken::none;
   Initializer initializer = Initializer::normal(0.02);  // of all but the bias
 
   int64_t rows() const { return height / patch; }  // of patches
@@ -55,6 +59,20 @@ struct PatchEmbeddingOptions {
   int64_t num_positions() const;
   bool operator==(const PatchEmbeddingOptions& other) const;
 };
+
+// Return what belongs to the tokens context.positions, which index the prefix tokens and then the
+// patches, with zeros at prefix tokens. pixels_of_tokens(): the pixels of each patch, [batch,
+// sequence, channels * patch * patch], in the order of those of NAME.weight; images: [batch,
+// channels, height, width]. masks_of_tokens(): [batch, sequence]; masks: [batch, patches].
+at::Tensor pixels_of_tokens(const at::Tensor& images, const PatchEmbeddingOptions& options,
+                            const StepContext& context);
+at::Tensor masks_of_tokens(const at::Tensor& masks, const PatchEmbeddingOptions& options,
+                           const StepContext& context);
+
+// Returns images from the values of their patches: [batch, channels, rows * patch, columns *
+// patch]. of_patches: [batch, patches, channels * patch * patch], in the order of
+// pixels_of_tokens().
+at::Tensor images_of_patches(const at::Tensor& of_patches, const PatchEmbeddingOptions& options);
 
 // Selects, from a tensor with an element for each token of this rank's sequences, [batch, sequence,
 // ..], those of the tokens of which this rank has activations between blocks, in the layout of such
@@ -69,17 +87,22 @@ class PatchEmbedding {
     PatchEmbeddingOptions options;
     ParameterHandle weight, bias, positions;  // this rank's features; bias: may be empty
     std::vector<ParameterHandle> prefix;      // one for each of options.prefix
+    ParameterHandle mask_token;               // with MaskToken::trained, else empty
     TokenPart token_part;
   };
   explicit PatchEmbedding(Parts parts) : parts_(std::move(parts)) {}
 
-  // images: [batch, channels, height, width] of any floating-point dtype. Returns the embeddings of
-  // the tokens context.positions, which index the prefix tokens and then the patches.
-  at::Tensor forward(const at::Tensor& images, const StepContext& context) const;
+  // images: [batch, channels, height, width] of any floating-point dtype. masks: [batch, patches]
+  // bool, whether a patch is masked; with MaskToken::trained only, else undefined. Returns the
+  // embeddings of the tokens context.positions, which index the prefix tokens and then the patches.
+  at::Tensor forward(const at::Tensor& images, const at::Tensor& masks,
+                     const StepContext& context) const;
 
  private:
   // Returns what is added to each token: [tokens, features on this rank].
   at::Tensor added_rows(LayerScope& scope) const;
+  // Returns what is added to masked patches besides: [features on this rank].
+  at::Tensor added_to_masked(LayerScope& scope) const;
   at::Tensor interpolated(const at::Tensor& of_patches) const;
 
   Parts parts_;

@@ -8,6 +8,7 @@
 #include "colossal/base/cpu_features.h"
 #include "colossal/base/machine.h"
 #include "colossal/base/units.h"
+#include "colossal/job/mask_config.h"
 #include "colossal/report/run_report.h"
 #include "colossal/training/used_settings.h"
 
@@ -120,6 +121,21 @@ std::string describe_run(const Job& job, const ParallelContext& context, const E
       describe_states(engine.chunks()), gemm_flops / 1e9);
 }
 
+namespace {
+
+// What the model's head gives.
+report::Fact outputs_of(const Job& job) {
+  const models::TransformerConfig& model = job.model.transformer;
+  if (!model.patches) return {"vocabulary", format_count(job.model.facts.vocabulary)};
+  if (!model.reconstructs) return {"classes", format_count(job.model.facts.scores)};
+  const data::ImageMaskOptions masks = resolve_masks(job.config.data, *model.patches);
+  return {"masked",
+          fmt::format("{} of {} blocks of {} x {} pixels", masks.num_masked(), masks.num_blocks(),
+                      masks.block * model.patches->patch, masks.block * model.patches->patch)};
+}
+
+}  // namespace
+
 void write_report(const ReportedRun& run) {
   const Job& job = run.job;
   const std::filesystem::path directory = job.config.log.directory;
@@ -145,9 +161,7 @@ void write_report(const ReportedRun& run) {
                 {"layers", std::to_string(facts.layers)},
                 {"hidden size", std::to_string(facts.hidden)},
                 {"heads", std::to_string(facts.heads)},
-                job.model.transformer.patches
-                    ? report::Fact{"classes", format_count(facts.scores)}
-                    : report::Fact{"vocabulary", format_count(facts.vocabulary)},
+                outputs_of(job),
                 {"layout", describe_layout(job)},
                 {"precision", describe_precision(job.precision)}};
   if (!job.recompute_reason.empty()) page.model.push_back({"recompute", job.recompute_reason});

@@ -25,6 +25,7 @@
 #include "colossal/training/adapter_start.h"
 #include "colossal/training/evaluation_history.h"
 #include "colossal/training/log_folder.h"
+#include "colossal/training/masked_images.h"
 #include "colossal/training/run_decisions.h"
 #include "colossal/training/run_folders.h"
 #include "colossal/training/run_monitor.h"
@@ -568,8 +569,9 @@ class Trainer {
 
 }  // namespace
 
-std::unique_ptr<TrainingTask> make_language_modeling(const Job& job, const ParallelContext& context,
-                                                     const std::function<void()>& preparing) {
+std::unique_ptr<TrainingTask> make_pretraining(const Job& job, const ParallelContext& context,
+                                               const std::function<void()>& preparing) {
+  if (job.model.transformer.patches) return make_masked_images(job, context);
   return std::make_unique<TrainingData>(job, context, preparing);
 }
 

@@ -47,11 +47,13 @@ struct TrainingSummary {
   bool saved = true;     // false if the last checkpoint could not be saved
 };
 
-// A MakeTask (training_task.h): makes the task of predicting the next token of the texts in
-// data.train (TrainingData). preparing: called repeatedly meanwhile; it may throw to end the run.
-// train() passes TrainingHooks::during_set_up. Collective over all ranks.
-std::unique_ptr<TrainingTask> make_language_modeling(const Job& job, const ParallelContext& context,
-                                                     const std::function<void()>& preparing);
+// A MakeTask (training_task.h): makes the task of predicting tokens of the texts in data.train
+// (TrainingData) or, if the model reads images, of reconstructing masked patches of those in
+// data.train (masked_images.h); the model then has TransformerConfig::reconstructs. preparing:
+// called repeatedly meanwhile; it may throw to end the run. train() passes
+// TrainingHooks::during_set_up. Collective over all ranks.
+std::unique_ptr<TrainingTask> make_pretraining(const Job& job, const ParallelContext& context,
+                                               const std::function<void()>& preparing);
 
 // Runs `job` to its end as one of the ranks of `context`. job: with everything decided
 // (plan/decided_run.h). folders: those of the job. make_task: makes this rank's task. Collective
@@ -59,7 +61,6 @@ std::unique_ptr<TrainingTask> make_language_modeling(const Job& job, const Paral
 // is thrown, a checkpoint of the state before the failed step is saved, unless the failed step is
 // the first of this process. A checkpoint that cannot be saved is logged, and the run continues.
 TrainingSummary train(const Job& job, const ParallelContext& context, RunFolders& folders,
-                      const TrainingHooks& hooks,
-                      const MakeTask& make_task = make_language_modeling);
+                      const TrainingHooks& hooks, const MakeTask& make_task = make_pretraining);
 
 }  // namespace colossal

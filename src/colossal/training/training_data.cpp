@@ -94,13 +94,6 @@ std::span<const data::TokenDataset> as_sources(const std::optional<data::TokenDa
   return {dataset ? &*dataset : nullptr, dataset ? size_t{1} : size_t{0}};
 }
 
-const Job& of_texts(const Job& job) {
-  if (!job.model.transformer.patches) return job;
-  throw ConfigError(
-      fmt::format("the model, of family {}, reads images; train it with colossal tune classify",
-                  job.model.facts.family));
-}
-
 // Returns what a log says about the tokens before each document.
 std::string describe_beginning(const text::Tokenizer& tokenizer, std::span<const int32_t> tokens) {
   if (tokens.empty()) return "";
@@ -214,7 +207,7 @@ TrainingData::TrainingData(const Job& job, const ParallelContext& context,
     : job_(job),
       context_(context),
       shape_(batch_shape(job, context)),
-      tokenizer_(open_tokenizer(of_texts(job))) {
+      tokenizer_(open_tokenizer(job)) {
   if (job.model.facts.scores > 0) {
     throw ConfigError(
         fmt::format("model.path = \"{}\": this model gives labels or scores to texts and predicts "
@@ -226,7 +219,7 @@ TrainingData::TrainingData(const Job& job, const ParallelContext& context,
     masks_ = sentinels_.empty()
                  ? data::mask_options(*tokenizer_, job.tokenizer, job.model.facts.vocabulary)
                  : data::MaskOptions{.never = data::tokens_never_masked(*tokenizer_)};
-    masks_->probability = job.config.data.mask_probability;
+    masks_->probability = job.config.data.mask_probability.value_or(kMaskedTokens);
     masks_->seed = static_cast<uint64_t>(job.config.data.seed);
   }
   train_ = open_mixture(*tokenizer_, job, tokenizing);

@@ -7,22 +7,35 @@
 #include <sstream>
 
 #include "colossal/base/toml.h"
+#include "colossal/job/mask_config.h"
 #include "colossal/optim/optimizer.h"
 
 namespace colossal {
 namespace {
 
 constexpr const char* kRunPrefix = "# run ";
+constexpr const char* kNotUsed = "not used";
+
+// Sets what the model learns, and of masks what the program chose.
+void set_objective(const Job& job, DataConfig& data) {
+  const models::ModelFacts& facts = job.model.facts;
+  if (job.model.transformer.reconstructs) {
+    const nn::PatchEmbeddingOptions& patches = *job.model.transformer.patches;
+    const data::ImageMaskOptions masks = resolve_masks(data, patches);
+    data.mask_probability = masks.share;
+    data.mask_block = masks.block * patches.patch;
+  }
+  if (job.model.transformer.patches) return;
+  data.objective = facts.encoder_layers > 0 ? "denoising" : facts.causal ? "causal" : "masked";
+  if (!facts.is_decoder()) data.mask_probability = data.mask_probability.value_or(kMaskedTokens);
+}
 
 // Returns the configuration with the values that were left to the program.
 RunConfig used_config(const Job& job) {
   RunConfig config = job.config;
-  const models::ModelFacts& facts = job.model.facts;
   if (!job.tokenizer.empty()) config.data.tokenizer = job.tokenizer;
   config.data.sequence_length = job.sequence_length;
-  config.data.objective = facts.encoder_layers > 0 ? "denoising"
-                          : facts.causal           ? "causal"
-                                                   : "masked";
+  set_objective(job, config.data);
   config.train.micro_batch = job.micro_batch;
   config.train.threads = job.threads;
   config.parallel.dp = job.strategy.dp;
@@ -59,10 +72,11 @@ bool is_of_machine(const std::string& key) {
          key == "train.threads" || key == "precision.gradients";
 }
 
-// Keys without which some optimizers and schedules do.
+// Keys without which some optimizers, schedules and models do.
 bool may_be_unused(const std::string& key) {
-  const auto keys = {"optimizer.betas", "optimizer.eps", "optimizer.momentum", "scheduler.power",
-                     "scheduler.decay_steps"};
+  const auto keys = {"optimizer.betas",       "optimizer.eps",  "optimizer.momentum",
+                     "scheduler.power",       "data.objective", "scheduler.decay_steps",
+                     "data.mask_probability", "data.mask_block"};
   return std::ranges::count(keys, key) > 0;
 }
 
@@ -147,7 +161,7 @@ std::vector<UsedSetting> used_settings(const Job& job) {
                                   : chosen ? "chosen"
                                            : "default",
                         .is_value = parse_toml_value(value.text).has_value()};
-    if (!setting.is_value && may_be_unused(value.key)) setting.value = "not used";
+    if (!setting.is_value && may_be_unused(value.key)) setting.value = kNotUsed;
     used.push_back(std::move(setting));
   }
   return used;
@@ -190,7 +204,8 @@ bool same_settings(const std::string& a, const std::string& b) {
 nlohmann::json settings_to_save(const Job& job) {
   nlohmann::json settings = nlohmann::json::object();
   for (const UsedSetting& setting : used_settings(job)) {
-    if (changes_numbers(setting.key)) settings[setting.key] = setting.value;
+    if (!changes_numbers(setting.key) || setting.value == kNotUsed) continue;
+    settings[setting.key] = setting.value;
   }
   return settings;
 }

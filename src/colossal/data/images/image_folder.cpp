@@ -27,17 +27,17 @@ fs::directory_iterator entries_of(const fs::path& folder) {
 }
 
 struct ImageFile {
-  std::string folder;  // below that of the class; empty, or ends in '/'
+  std::string folder;  // below that which was searched; empty, or ends in '/'
   std::string name;
   int64_t size;
 
   auto order() const { return std::tie(folder, name); }
 };
 
-// Finds the images of one class.
-class ClassFolder {
+// Finds the images of a folder and its subfolders.
+class FoundImages {
  public:
-  explicit ClassFolder(const fs::path& path) : path_(path) {
+  explicit FoundImages(const fs::path& path) : path_(path) {
     walk("", 0);
     std::ranges::sort(images_, {}, &ImageFile::order);
   }
@@ -91,20 +91,14 @@ class ImageFolder : public ImageSource {
  public:
   ImageFolder(const fs::path& folder, const ImageSourceOptions& options)
       : folder_(folder), setting_(options.setting) {
-    const std::vector<std::string> names = subfolders(folder);
-    if (names.empty()) raise_without_classes();
-    ClassNames classes(options.classes);
     Fingerprint fingerprint;
-    for (const std::string& name : names) {
-      const fs::path path = folder / name;
-      classes.add(Label(name), fmt::format("{}: '{}'", setting_, path.string()));
-      add_class(name, ClassFolder(path), fingerprint);
+    if (options.folder_has_classes) {
+      add_classes(options.classes, fingerprint);
+    } else {
+      add_images("", FoundImages(folder), fingerprint);
+      if (paths_.size() == 0) raise_without_images("the folder", folder);
     }
     paths_.shrink_to_fit();
-    classes_ = classes.finish();
-    for (size_t i = 0; i < names.size(); ++i) {
-      labels_.push_back(*classes.label(static_cast<int64_t>(i)));
-    }
     fingerprint_ = fingerprint.digits();
     warn_of_others();
   }
@@ -112,6 +106,7 @@ class ImageFolder : public ImageSource {
   int64_t size() const override { return paths_.size(); }
 
   std::optional<int64_t> label(int64_t i) const override {
+    if (labels_.empty()) return std::nullopt;
     const auto after = std::ranges::upper_bound(begins_, i);
     return labels_[static_cast<size_t>(after - begins_.begin() - 1)];
   }
@@ -124,20 +119,38 @@ class ImageFolder : public ImageSource {
   }
 
  private:
-  void add_class(const std::string& name, const ClassFolder& found, Fingerprint& fingerprint) {
-    if (found.images().empty()) {
-      throw ConfigError(fmt::format(
-          "{}: the class '{}' has no images: add .jpg, .jpeg, .png or .webp files, or remove it",
-          setting_, (folder_ / name).string()));
+  void add_classes(const std::vector<std::string>& wanted, Fingerprint& fingerprint) {
+    const std::vector<std::string> names = subfolders(folder_);
+    if (names.empty()) raise_without_classes();
+    ClassNames classes(wanted);
+    for (const std::string& name : names) {
+      const fs::path path = folder_ / name;
+      classes.add(Label(name), fmt::format("{}: '{}'", setting_, path.string()));
+      begins_.push_back(paths_.size());
+      add_images(name + '/', FoundImages(path), fingerprint);
+      if (paths_.size() == begins_.back()) raise_without_images("the class", path);
     }
-    begins_.push_back(paths_.size());
+    classes_ = classes.finish();
+    for (size_t i = 0; i < names.size(); ++i) {
+      labels_.push_back(*classes.label(static_cast<int64_t>(i)));
+    }
+  }
+
+  // below: where they were found in folder_; empty, or ends in '/'.
+  void add_images(const std::string& below, const FoundImages& found, Fingerprint& fingerprint) {
     for (const ImageFile& image : found.images()) {
-      paths_.push_back(name + '/' + image.folder + image.name);
+      paths_.push_back(below + image.folder + image.name);
       fingerprint.add(paths_[paths_.size() - 1]);
       fingerprint.add(image.size);
     }
     num_others_ += std::ssize(found.others());
     if (first_other_.empty() && !found.others().empty()) first_other_ = found.others().front();
+  }
+
+  [[noreturn]] void raise_without_images(const char* what, const fs::path& path) const {
+    throw ConfigError(
+        fmt::format("{}: {} '{}' has no images: add .jpg, .jpeg, .png or .webp files, or remove it",
+                    setting_, what, path.string()));
   }
 
   [[noreturn]] void raise_without_classes() const {

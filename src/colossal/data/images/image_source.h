@@ -63,6 +63,9 @@ struct ImageSourceOptions {
   // The classes in their order, such as those of a model or of the training data; other labels are
   // refused. Empty: the classes that the data have.
   std::vector<std::string> classes = {};
+  // Whether the images of a folder have classes; false: the folder is one of images, in itself or
+  // in its subfolders, without labels.
+  bool folder_has_classes = true;
 };
 
 // Opens the source that the patterns name: one folder; or files of one of these forms. Patterns

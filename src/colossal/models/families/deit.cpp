@@ -1,6 +1,6 @@
 // DeiT (H. Touvron et al., "Training data-efficient image transformers & distillation through
-// attention", 2020), as in transformers' DeiTForImageClassification: ViT with a second prefix
-// token.
+// attention", 2020), as in transformers' DeiTForImageClassification and
+// DeiTForMaskedImageModeling: ViT with a second prefix token.
 #include "colossal/models/families/list.h"
 #include "colossal/models/transformer_fields.h"
 #include "colossal/models/vision_fields.h"
@@ -20,8 +20,8 @@ void read_scores(ConfigFields&, TransformerConfig& config) {
   set_scores(config, TransformerConfig::ScoredPosition::first);
 }
 
-WeightNames weight_names(const TransformerConfig&) {
-  WeightNames names = vit_names("deit");
+WeightNames weight_names(const TransformerConfig& config) {
+  WeightNames names = vit_names("deit", config);
   names.others.push_back(
       {"patch_embedding.distillation_token", "deit.embeddings.distillation_token"});
   return names;
@@ -38,6 +38,7 @@ Family family() {
                        {"num_attention_heads", 12}},
           .read = read,
           .read_scores = read_scores,
+          .read_reconstruction = read_reconstruction,
           .weights = weight_names,
           .presets = {vit_preset("deit-tiny", 12, 192, 3, 16, kClass),
                       vit_preset("deit-small", 12, 384, 6, 16, kClass),

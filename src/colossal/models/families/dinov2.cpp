@@ -8,7 +8,9 @@ namespace {
 
 TransformerConfig read(ConfigFields& fields) {
   TransformerConfig config = read_dinov2_fields(fields, {{"class_token"}}, 14);
-  config.patches->mask_token = fields.flag("use_mask_token", true);
+  if (fields.flag("use_mask_token", true)) {
+    config.patches->mask_token = nn::PatchEmbeddingOptions::MaskToken::frozen;
+  }
   return config;
 }
 

@@ -13,7 +13,7 @@ TransformerConfig read(ConfigFields& fields) {
     prefix.push_back({.name = "register_tokens", .count = registers, .has_positions = false});
   }
   TransformerConfig config = read_dinov2_fields(fields, std::move(prefix), 16);
-  config.patches->mask_token = true;
+  config.patches->mask_token = nn::PatchEmbeddingOptions::MaskToken::frozen;
   return config;
 }
 

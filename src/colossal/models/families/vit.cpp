@@ -1,5 +1,5 @@
 // ViT (A. Dosovitskiy et al., "An Image Is Worth 16x16 Words: Transformers for Image Recognition at
-// Scale", 2020), as in transformers' ViTForImageClassification.
+// Scale", 2020), as in transformers' ViTForImageClassification and ViTForMaskedImageModeling.
 #include "colossal/models/families/list.h"
 #include "colossal/models/transformer_fields.h"
 #include "colossal/models/vision_fields.h"
@@ -19,8 +19,8 @@ void read_scores(ConfigFields&, TransformerConfig& config) {
   set_scores(config, TransformerConfig::ScoredPosition::first);
 }
 
-WeightNames weight_names(const TransformerConfig&) {
-  return vit_names("vit");
+WeightNames weight_names(const TransformerConfig& config) {
+  return vit_names("vit", config);
 }
 
 }  // namespace
@@ -34,6 +34,7 @@ Family family() {
                        {"num_attention_heads", 12}},
           .read = read,
           .read_scores = read_scores,
+          .read_reconstruction = read_reconstruction,
           .weights = weight_names,
           .presets = {vit_preset("vit-tiny", 12, 192, 3, 16, kClass),
                       vit_preset("vit-small", 12, 384, 6, 16, kClass),

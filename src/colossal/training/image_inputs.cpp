@@ -1,4 +1,4 @@
-#include "colossal/tune/samples/images.h"
+#include "colossal/training/image_inputs.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -11,7 +11,8 @@
 #include "colossal/data/image_batch.h"
 #include "colossal/data/score_fields.h"
 
-namespace colossal::tune {
+namespace colossal {
+
 image::Processor processor_of(const std::string& folder, const nn::PatchEmbeddingOptions& model) {
   const image::ImageSize wanted{model.height, model.width};
   if (model.channels != image::kChannels) {
@@ -84,4 +85,4 @@ image::MixingOptions mixing_of(const DataConfig& data) {
   return options;
 }
 
-}  // namespace colossal::tune
+}  // namespace colossal

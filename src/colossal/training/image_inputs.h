@@ -14,7 +14,7 @@
 #include "colossal/job/run_config.h"
 #include "colossal/nn/patch_embedding.h"
 
-namespace colossal::tune {
+namespace colossal {
 
 // Returns the processor of the model's folder (empty: none) or, if it has none, one that resizes
 // images to those of the model and scales values to -1 to 1. Throws ConfigError if the folder's
@@ -32,4 +32,4 @@ data::Batch image_batch(data::ImageBatch images, std::vector<int64_t> sample_ids
 // ConfigError for an unknown name.
 std::optional<image::AugmentOptions> augmentation_of(const DataConfig& data);
 
-}  // namespace colossal::tune
+}  // namespace colossal

@@ -11,18 +11,9 @@ namespace colossal::models {
 namespace {
 
 TransformerConfig read_tower(ConfigFields& fields) {
-  TransformerConfig config;
-  config.hidden = fields.required_size("hidden_size", kMaximumWidth);
-  config.layers = fields.required_size("num_hidden_layers", kMaximumLayers);
-  config.heads = config.kv_heads = fields.required_size("num_attention_heads", kMaximumWidth);
+  TransformerConfig config = read_vision_blocks(fields, 1e-5);
   set_head_size(config, "hidden_size", "num_attention_heads");
   config.inner = fields.required_size("intermediate_size", 4 * kMaximumWidth);
-  config.norm = TransformerConfig::Norm::layer;
-  config.norm_epsilon = fields.number("layer_norm_eps", 1e-5, 0, 1);
-  config.qkv_bias = config.attention_output_bias = true;
-  config.gated = false;
-  config.mlp_up_bias = config.mlp_down_bias = true;
-  config.activation = read_activation(fields, "hidden_act", "gelu");
   if (fields.has("initializer_range")) {  // SigLIP has none
     config.initializer_range = fields.number("initializer_range", 0.02, 0, 1e3);
   }
@@ -38,10 +29,9 @@ TransformerConfig read_image_tower(ConfigFields& fields, ImageTower tower) {
        {"text_config", "projection_dim", "logit_scale_init_value", "initializer_factor"}) {
     fields.ignore(field);
   }
-  if (fields.has("num_labels")) fields.size("num_labels", 2, kMaximumVocabulary);  // of the head
+  read_number_of_labels(fields);
   return fields.inside("vision_config", tower.defaults, [&](ConfigFields& vision) {
     TransformerConfig config = read_tower(vision);
-    config.causal = false;
     config.patches = read_patches(vision, config, std::move(tower.prefix), 16);
     config.patches->positions_with_batch = false;
     config.positions = config.patches->num_tokens();

@@ -46,30 +46,39 @@ nn::PatchEmbeddingOptions read_patches(ConfigFields& fields, const TransformerCo
           .initializer = nn::Initializer::normal(config.initializer_range)};
 }
 
-TransformerConfig read_vision_fields(ConfigFields& fields, std::vector<nn::PrefixTokens> prefix,
-                                     const VisionDefaults& defaults) {
+TransformerConfig read_vision_blocks(ConfigFields& fields, double default_norm_epsilon) {
   TransformerConfig config;
   config.hidden = fields.required_size("hidden_size", kMaximumWidth);
   config.layers = fields.required_size("num_hidden_layers", kMaximumLayers);
   config.heads = config.kv_heads = fields.required_size("num_attention_heads", kMaximumWidth);
+  config.causal = false;
+  config.norm = TransformerConfig::Norm::layer;
+  config.norm_epsilon = fields.number("layer_norm_eps", default_norm_epsilon, 0, 1);
+  config.qkv_bias = config.attention_output_bias = true;
+  config.gated = false;
+  config.mlp_up_bias = config.mlp_down_bias = true;
+  config.activation = read_activation(fields, "hidden_act", "gelu");
+  return config;
+}
+
+void read_number_of_labels(ConfigFields& fields) {
+  if (fields.has("num_labels")) fields.size("num_labels", 2, kMaximumVocabulary);
+}
+
+TransformerConfig read_vision_fields(ConfigFields& fields, std::vector<nn::PrefixTokens> prefix,
+                                     const VisionDefaults& defaults) {
+  TransformerConfig config = read_vision_blocks(fields, defaults.norm_epsilon);
   if (fields.has("head_dim")) {
     config.head_size = fields.required_size("head_dim", kMaximumWidth);
   } else {
     set_head_size(config, "hidden_size", "num_attention_heads");
   }
-  config.causal = false;
-  config.norm = TransformerConfig::Norm::layer;
-  config.norm_epsilon = fields.number("layer_norm_eps", defaults.norm_epsilon, 0, 1);
   config.qkv_bias = fields.flag("qkv_bias", true);
-  config.attention_output_bias = true;
-  config.gated = false;
-  config.mlp_up_bias = config.mlp_down_bias = true;
-  config.activation = read_activation(fields, "hidden_act", "gelu");
   config.initializer_range = fields.number("initializer_range", 0.02, 0, 1e3);
   config.embedding_dropout = config.attention_output_dropout = config.mlp_dropout =
       fields.dropout("hidden_dropout_prob", 0);
   config.attention_dropout = fields.dropout("attention_probs_dropout_prob", 0);
-  if (fields.has("num_labels")) fields.size("num_labels", 2, kMaximumVocabulary);  // of the head
+  read_number_of_labels(fields);
   config.patches = read_patches(fields, config, std::move(prefix), defaults.patch);
   config.positions = config.patches->num_tokens();
   return config;

@@ -24,9 +24,17 @@ struct VisionDefaults {
 nn::PatchEmbeddingOptions read_patches(ConfigFields& fields, const TransformerConfig& config,
                                        std::vector<nn::PrefixTokens> prefix, int64_t default_patch);
 
+// Returns the sizes, layer norms, biases and activation of a vision transformer's blocks: an
+// encoder with layer norms before its branches, biases everywhere, and an MLP without a gate. The
+// size of heads and of the MLP are left to the caller. Throws FieldError.
+TransformerConfig read_vision_blocks(ConfigFields& fields, double default_norm_epsilon);
+
+// Checks the number of classes, which is read with the class in config.json, and keeps it in saved
+// folders.
+void read_number_of_labels(ConfigFields& fields);
+
 // Returns the configuration of a vision transformer with the sizes, the dropout probabilities and
-// the patch embedding that the fields say, but not its MLP's: an encoder with layer norms before
-// its branches, biases everywhere, and an MLP without a gate. prefix: the tokens before the
+// the patch embedding that the fields say, but not its MLP's. prefix: the tokens before the
 // patches. Throws FieldError.
 TransformerConfig read_vision_fields(ConfigFields& fields, std::vector<nn::PrefixTokens> prefix,
                                      const VisionDefaults& defaults = {});

@@ -1,8 +1,11 @@
 """Makes the images of the examples: FOLDER/{train,test}/CLASS/NUMBER.png.
 
+make_data.py pairs FOLDER    large and small shapes of several colours, and texts that describe them, in
+                             FOLDER/{train,test}.jsonl
 make_data.py shapes FOLDER   crosses, discs and rings in random colours, places and sizes, crosses turned, 32 x 32 pixels
 make_data.py digits FOLDER   scikit-learn's handwritten digits, 8 x 8 pixels (needs scikit-learn)
 """
+import json
 import math
 import pathlib
 import random
@@ -26,11 +29,16 @@ INSIDE = {"cross": lambda x, y: min(abs(x), abs(y)) < 0.25 and max(abs(x), abs(y
           "ring": lambda x, y: 0.4 < x * x + y * y < 1}
 
 
-def draw(shape, source, size=32):
-    """A dark shape on a light ground, with noise."""
+COLOURS = {"red": (200, 20, 20), "green": (20, 150, 20), "blue": (20, 20, 200), "yellow": (220, 200, 20),
+           "black": (10, 10, 10), "purple": (140, 20, 160)}
+SIZES = {"small": (4, 6), "large": (8, 11)}
+
+
+def draw(shape, source, size=32, colour=None, radii=(7, 10)):
+    """A shape, a dark one unless it has a colour, on a light ground, with noise."""
     ground = [source.randrange(160, 256) for _ in range(3)]
-    colour = [source.randrange(96) for _ in range(3)]
-    centre_x, centre_y, radius = source.uniform(11, 21), source.uniform(11, 21), source.uniform(7, 10)
+    colour = colour or [source.randrange(96) for _ in range(3)]
+    centre_x, centre_y, radius = source.uniform(11, 21), source.uniform(11, 21), source.uniform(*radii)
     turn = source.uniform(0, 2 * math.pi)
     pixels = bytearray()
     for row in range(size):
@@ -51,6 +59,19 @@ def make_shapes(folder):
                 write_png(folder / split / shape / f"{number:04}.png", 32, 32, draw(shape, source))
 
 
+def make_pairs(folder):
+    source = random.Random(2)
+    for split, count in (("train", 6000), ("test", 300)):
+        rows = []
+        for number in range(count):
+            shape, colour, size = (source.choice(list(kinds)) for kinds in (INSIDE, COLOURS, SIZES))
+            path = folder / split / f"{number:04}.png"
+            write_png(path, 32, 32, draw(shape, source, colour=COLOURS[colour], radii=SIZES[size]))
+            text = source.choice((f"a {size} {colour} {shape}", f"a {colour} {shape}, {size}", f"{size} {shape} in {colour}"))
+            rows.append(json.dumps({"image": f"{split}/{path.name}", "text": text}))
+        (folder / f"{split}.jsonl").write_text("\n".join(rows) + "\n")
+
+
 def make_digits(folder):
     from sklearn.datasets import load_digits
     digits = load_digits()
@@ -61,4 +82,4 @@ def make_digits(folder):
 
 
 if __name__ == "__main__":
-    {"shapes": make_shapes, "digits": make_digits}[sys.argv[1]](pathlib.Path(sys.argv[2]))
+    {"pairs": make_pairs, "shapes": make_shapes, "digits": make_digits}[sys.argv[1]](pathlib.Path(sys.argv[2]))

@@ -19,6 +19,7 @@
 #include "colossal/nn/dense_builder.h"
 #include "tests/engine/oracle.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/support/whole_pass.h"
 
 namespace colossal::test::adapter_oracle {
 namespace {
@@ -64,7 +65,7 @@ at::Tensor logits_of_files(const models::ModelSpecification& adapted, const at::
     for (const Range& run : slice.rows) rows.push_back(tensor.narrow(0, run.begin, run.size()));
     parameter->tensor = at::cat(rows);
   }
-  return model->logits(inputs, context);
+  return logits_of(*model, inputs, context);
 }
 
 void expect_merged(const models::ModelSpecification& adapted, const at::Tensor& inputs,
@@ -109,7 +110,7 @@ void expect_like_peft(const fs::path& directory) {
   const nn::StepContext context = nn::make_step_context(batch, sequence, at::kCPU);
   const at::Tensor inputs = tokens.narrow(1, 0, sequence), labels = tokens.narrow(1, 1, sequence);
   const at::Tensor logits = read_tensor(result, "logits", at::kDouble);
-  expect_close(model->logits(inputs, context), logits, "logits");
+  expect_close(logits_of(*model, inputs, context), logits, "logits");
   if (specification.adapter->prefix) {  // no weight gives a prefix
     EXPECT_THROW(checkpoint::AdapterMerge{specification}, ConfigError);
   } else {
@@ -118,12 +119,12 @@ void expect_like_peft(const fs::path& directory) {
   if (specification.adapter->trained.empty()) {
     nn::StepContext without = context;
     without.adapted = false;
-    expect_close(model->logits(inputs, without),
+    expect_close(logits_of(*model, inputs, without),
                  logits_of_files(specification, inputs, context, {}),
                  "logits with the adapter off");
   }
   const at::Tensor loss =
-      model->loss_sum(inputs, labels, context) / static_cast<double>(labels.numel());
+      loss_sum_of(*model, inputs, labels, context) / static_cast<double>(labels.numel());
   expect_close(loss.reshape({}), read_tensor(result, "loss", at::kDouble), "loss");
   torch::autograd::backward({loss}, {});
   for (const nn::ParameterHandle& parameter : of_adapter) {

@@ -384,9 +384,8 @@ TEST(ExpertLayouts, ExpertsWithBiasesTrainAsOnOneRank) {
 // Some ranks have nothing to evaluate; their experts still serve the others.
 TEST(ExpertLayouts, RanksWithoutSequencesTakePartInEvaluation) {
   // A task's batch without sequences may have no fields that its loss needs.
-  const HeadLoss loss_of_some = [](models::LanguageModel& language_model,
-                                   const nn::BlockState& state, const data::Batch& batch,
-                                   const nn::StepContext& step) {
+  const HeadLoss loss_of_some = [](models::Model& language_model, const nn::BlockState& state,
+                                   const data::Batch& batch, const nn::StepContext& step) {
     EXPECT_GT(batch.rows(), 0);
     return cross_entropy(language_model, state, batch, step);
   };
@@ -395,7 +394,7 @@ TEST(ExpertLayouts, RanksWithoutSequencesTakePartInEvaluation) {
     double mean = 0;
     run_ranks(layout.ranks, [&](comm::World& world) {
       const ParallelContext context(world, strategy_of(training, layout.ranks));
-      const auto build = parallel::make_builder(context, models::sharding(training.model));
+      const auto build = parallel::make_builder(context, training.shardings());
       const auto make = [&](nn::Builder& into) {
         return std::make_unique<models::Transformer>(into, training.model);
       };
@@ -404,10 +403,9 @@ TEST(ExpertLayouts, RanksWithoutSequencesTakePartInEvaluation) {
       config.precision = {.compute = at::kDouble, .master = at::kDouble, .gradient = at::kDouble};
       Engine engine(
           build->parameters(),
-          pipelined(
-              *model,
-              {.sharding = models::sharding(training.model), .make = make, .compute = at::kDouble},
-              context, loss_of_some),
+          pipelined(*model,
+                    {.shardings = training.shardings(), .make = make, .compute = at::kDouble},
+                    context, loss_of_some),
           context, config);
       engine.chunks().initialise(7);
       // Replica r has sequences[r] of them, in micro-batches of one.

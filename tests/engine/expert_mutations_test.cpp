@@ -126,7 +126,7 @@ TEST_F(ExpertMutations, BiasesThatAreAddedOnceForEachPart) {
   const TinyResult serial = train_tiny(with_initial({}, 3), 1);
   EXPECT_LE(distance(train_tiny(with_initial(mutated.layout, 3), 2), serial, start), 1e-9);
   mutated.make_builder = [model = mutated.model](const ParallelContext& context) {
-    auto build = std::make_unique<Builder>(context, models::sharding(model),
+    auto build = std::make_unique<Builder>(context, parallel::Shardings{models::sharding(model)},
                                            nn::make_dense_attention, /*table_rows=*/0);
     build->set_stages([](const nn::ModelPart&) { return 0; });
     return build;

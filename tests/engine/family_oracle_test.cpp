@@ -17,6 +17,7 @@
 #include "tests/engine/oracle.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/tiny_training.h"
+#include "tests/support/whole_pass.h"
 
 namespace colossal::test::family_oracle {
 namespace {
@@ -59,8 +60,7 @@ bool frequencies_change(const models::TransformerConfig& config, int64_t sequenc
 
 // Logits of each position from those before it, whose keys and values are kept: a few at once, then
 // one by one, as text is generated.
-at::Tensor generated_logits(models::LanguageModel& model, int64_t layers,
-                            const at::Tensor& tokens) {
+at::Tensor generated_logits(models::Model& model, int64_t layers, const at::Tensor& tokens) {
   const at::NoGradGuard no_grad;
   const int64_t batch = tokens.size(0), sequence = tokens.size(1);
   nn::ContiguousKeyValueStore cache(layers, sequence);
@@ -69,7 +69,7 @@ at::Tensor generated_logits(models::LanguageModel& model, int64_t layers,
     const int64_t count = begin == 0 ? 5 : 1;
     nn::StepContext context = nn::make_step_context(batch, count, at::kCPU, begin);
     context.key_values = &cache;
-    logits.push_back(model.logits(tokens.narrow(1, begin, count), context));
+    logits.push_back(logits_of(model, tokens.narrow(1, begin, count), context));
     begin += count;
   }
   return at::cat(logits, 1);
@@ -106,10 +106,10 @@ void expect_like_transformers(const fs::path& directory) {
   data::Batch read = data::text_batch(inputs, labels, std::vector<int64_t>(batch));
   add_sources(result, read);
   const nn::StepContext context = model->context_of(read, {}, {});
-  expect_close(model->logits(inputs, context), read_tensor(result, "logits", at::kDouble),
+  expect_close(logits_of(*model, inputs, context), read_tensor(result, "logits", at::kDouble),
                "logits");
   const at::Tensor loss =
-      model->loss_sum(inputs, labels, context) / static_cast<double>(labels.numel());
+      loss_sum_of(*model, inputs, labels, context) / static_cast<double>(labels.numel());
   expect_close(loss.reshape({}), read_tensor(result, "loss", at::kDouble), "loss");
   if (specification.facts.is_decoder() &&
       !frequencies_change(specification.transformer, sequence)) {

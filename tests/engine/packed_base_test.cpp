@@ -60,7 +60,7 @@ TinyTraining training_of(const models::TransformerConfig& model, std::optional<P
 nn::ParameterList packed_weights(const TinyTraining& training, int rank = 0, int ranks = 1) {
   const auto world = comm::dry_world(rank, ranks);
   const ParallelContext context(*world, strategy_of(training, ranks), at::kMeta);
-  const auto build = parallel::make_builder(context, models::sharding(training.model));
+  const auto build = parallel::make_builder(context, training.shardings());
   build->adapt(*training.adapter);
   const models::Transformer model(*build, training.model);
   nn::ParameterList packed;

@@ -14,6 +14,7 @@
 #include "tests/support/run_ranks.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/tiny_training.h"
+#include "tests/support/whole_pass.h"
 
 namespace colossal::test {
 namespace {
@@ -77,7 +78,7 @@ void expect_logits(const Oracle& oracle, double tolerance) {
   load(specification, build.parameters(), oracle.type);
   at::NoGradGuard no_grad;
   const at::Tensor tokens = read_tensor(batch, "tokens", at::kLong).narrow(1, 0, 10);
-  const at::Tensor logits = model->logits(tokens, nn::make_step_context(12, 10, at::kCPU));
+  const at::Tensor logits = logits_of(*model, tokens, nn::make_step_context(12, 10, at::kCPU));
   const at::Tensor expected = read_tensor(result, "first_logits", oracle.type);
   EXPECT_LE((logits - expected).abs().max().item<double>(), tolerance);
 }

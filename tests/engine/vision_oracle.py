@@ -3,7 +3,9 @@
 vision_oracle.py DIRECTORY: for each variant, DIRECTORY/VARIANT gets
   model/              config.json and weights, as transformers saves them, in float64
   result.safetensors  pixels [3, channels, height, width], targets [3] as float64, logits, loss, gradient.NAME,
-                      losses of three steps of AdamW, and trained.NAME, the weights after them. Of models that
+                      losses of three steps of AdamW, and trained.NAME, the weights after them. Of models of two
+                      towers, tokens [3, positions] as float64 in place of targets, and logits of images and
+                      texts. Of models that
                       reconstruct masked patches, masks [3, patches] as float64 and reconstruction, shaped as pixels, in
                       place of targets and logits; their losses are means over the masked pixels, see mean_loss()
 Everything is computed in float64.
@@ -15,11 +17,12 @@ import sys
 import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
-from transformers import AutoModelForImageClassification, AutoModelForMaskedImageModeling, ViTImageProcessor
+from transformers import AutoModel, AutoModelForImageClassification, AutoModelForMaskedImageModeling, ViTImageProcessor
 from transformers.core_model_loading import revert_weight_conversion
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 BASES = json.loads((pathlib.Path(__file__).parents[1] / "support" / "vision.json").read_text())
+BOTH = {"both": True}  # towers
 MASKED = {"masked": True, "num_labels": 2}
 ACTIVATIONS = {f"hidden_act_{name}": {"hidden_act": name} for name in ("gelu_new", "quick_gelu", "relu", "silu")}
 SWITCHES = {
@@ -29,8 +32,9 @@ SWITCHES = {
             "masked_one_channel": {**MASKED, "image_size": 8, "patch_size": 2, "encoder_stride": 2, "num_channels": 1}},
     "deit": {"qkv_bias": {"qkv_bias": True}, "masked": {**MASKED, "encoder_stride": 5}},
     "dinov2": {"other_size": {"images": [20, 13]}, "gated": {"use_swiglu_ffn": True}, "no_mask_token": {"use_mask_token": False}},
-    "clip": {"other_size": {"images": [20, 13]}, "gelu": {"vision_config": {**BASES["clip"]["vision_config"], "hidden_act": "gelu"}}},
-    "siglip": {"other_size": {"images": [20, 13]}},
+    "clip": {"both": BOTH, "both_other_size": {**BOTH, "images": [20, 13]}, "both_highest": {**BOTH, "text_config": {**BASES["clip"]["text_config"], "eos_token_id": 2}},
+             "other_size": {"images": [20, 13]}, "gelu": {"vision_config": {**BASES["clip"]["vision_config"], "hidden_act": "gelu"}}},
+    "siglip": {"both": BOTH, "both_other_size": {**BOTH, "images": [20, 13]}, "other_size": {"images": [20, 13]}},
     "dinov2_with_registers": {"plain": {"use_swiglu_ffn": False}, "no_registers": {"num_register_tokens": 0}},
 }
 
@@ -54,6 +58,15 @@ def mean_loss(model, pixels, masks):
     return model(pixels, bool_masked_pos=masks).loss * (count + 1e-5) / count
 
 
+def tokens_of(config):
+    """Three texts of all positions. Those of CLIP have its token for the end at several places."""
+    tokens = torch.randint(8, config.vocab_size, (3, config.max_position_embeddings))
+    if config.eos_token_id < config.vocab_size:
+        for row, place in enumerate((2, 5, config.max_position_embeddings - 1)):
+            tokens[row, place:] = config.eos_token_id
+    return tokens
+
+
 def train(model, loss_of):
     """Three steps with this loss, with the settings of TinyTraining."""
     parameters = [p for p in model.parameters() if p.grad is not None]  # not of unused mask tokens and norms
@@ -73,15 +86,15 @@ def train(model, loss_of):
 
 
 def write(directory, family, fields):
-    """fields: of the configuration, "images": the height and width of images of another size, and "masked": whether
-    the model reconstructs masked patches."""
+    """fields: of the configuration, "images": the height and width of images of another size, "masked": whether the
+    model reconstructs masked patches, and "both": whether it has both towers."""
     torch.manual_seed(5)
     fields = dict(fields)
     images = fields.pop("images", None)
-    masked = fields.pop("masked", False)
+    masked, both = fields.pop("masked", False), fields.pop("both", False)
     config = CONFIG_MAPPING[family](**fields)
     config._attn_implementation = "eager"
-    model_class = AutoModelForMaskedImageModeling if masked else AutoModelForImageClassification
+    model_class = AutoModelForMaskedImageModeling if masked else AutoModel if both else AutoModelForImageClassification
     model = model_class.from_config(config, dtype=torch.float64).eval()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -100,6 +113,11 @@ def write(directory, family, fields):
         masks = torch.rand(3, (sides[0] // config.patch_size) * (sides[1] // config.patch_size)) < 0.5
         inputs = {"masks": masks.double(), "reconstruction": model(pixels, bool_masked_pos=masks).reconstruction.detach()}
         loss_of = lambda: mean_loss(model, pixels, masks)
+    elif both:
+        tokens = tokens_of(config.text_config)
+        run = lambda: model(input_ids=tokens, pixel_values=pixels, return_loss=True, **more)
+        inputs = {"tokens": tokens.double(), "logits": run().logits_per_image.detach()}
+        loss_of = lambda: run().loss
     else:
         targets = torch.randint(0, config.num_labels, (3,))
         inputs = {"targets": targets.double(), "logits": model(pixels, **more).logits.detach()}

@@ -1,13 +1,18 @@
-// Vision transformers against transformers: scores or reconstructed images, loss, gradients and
-// weights after three steps of AdamW in fp64, from folders that transformers wrote.
+// Vision transformers against transformers: scores, reconstructed images or logits of pairs, loss,
+// gradients and weights after three steps of AdamW in fp64, from folders that transformers wrote.
 #include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <filesystem>
 
+#include "colossal/comm/world.h"
 #include "colossal/data/image_batch.h"
 #include "colossal/data/score_fields.h"
+#include "colossal/data/text_batch.h"
+#include "colossal/engine/contrastive_loss.h"
 #include "colossal/engine/reconstruction_loss.h"
 #include "colossal/models/families.h"
 #include "colossal/nn/dense_builder.h"
@@ -26,9 +31,24 @@ void expect_close(const at::Tensor& found, const at::Tensor& expected, const std
       << what;
 }
 
-// The images that transformers saw, and their classes or masks.
-void set_images(const io::SafetensorsReader& result, data::Batch& batch) {
+// The texts that transformers read, and the token of each that stands for it.
+void set_texts(const io::SafetensorsReader& result, const models::TextTower& texts,
+               data::Batch& batch) {
+  const at::Tensor tokens = read_tensor(result, "tokens", at::kDouble).to(at::kLong);
+  const at::Tensor pooling = at::zeros(tokens.sizes(), at::kDouble);
+  for (int64_t row = 0; row < tokens.size(0); ++row) {
+    const auto* ids = tokens[row].const_data_ptr<int64_t>();
+    pooling[row][models::pooled_token(texts, {ids, ids + tokens.size(1)})] = 1;
+  }
+  batch.set(data::kTokens, tokens, 1);
+  batch.set(data::kPooling, pooling, 1);
+}
+
+// The images that transformers saw, and their texts, classes or masks.
+void set_images(const io::SafetensorsReader& result,
+                const models::ModelSpecification& specification, data::Batch& batch) {
   batch.set(data::kPixels, read_tensor(result, "pixels", at::kDouble));
+  if (const auto& texts = specification.text_tower) return set_texts(result, *texts, batch);
   if (result.find("masks")) {
     batch.set(data::kMasks, read_tensor(result, "masks", at::kDouble).to(at::kBool));
     return;
@@ -37,26 +57,43 @@ void set_images(const io::SafetensorsReader& result, data::Batch& batch) {
 }
 
 // Compares the scores, and returns the loss.
-at::Tensor loss_of_classes(models::LanguageModel& model, const nn::BlockState& state,
+at::Tensor loss_of_classes(models::Model& model, const nn::BlockState& state,
                            const data::Batch& batch, const nn::StepContext& context,
                            const io::SafetensorsReader& result) {
-  const at::Tensor scores = model.head_scores(state.output(), context).sum(1);
+  const at::Tensor scores = model.score_head().scores(state.output(), context).sum(1);
   expect_close(scores, read_tensor(result, "logits", at::kDouble), "scores");
   return at::cross_entropy_loss(scores, batch.at(data::kTargets).squeeze(1).to(at::kLong));
 }
 
 // Compares the reconstructed images, and returns the loss.
-at::Tensor loss_of_reconstruction(models::LanguageModel& model, const nn::BlockState& state,
+at::Tensor loss_of_reconstruction(models::Model& model, const nn::BlockState& state,
                                   const data::Batch& batch, const nn::StepContext& context,
                                   const nn::PatchEmbeddingOptions& patches,
                                   const io::SafetensorsReader& result) {
   const at::Tensor found =
-      model.head_pixels(state.output(), context)
+      model.pixel_head()
+          .pixels(state.output(), context)
           .narrow(1, patches.num_prefix_tokens(), patches.rows() * patches.columns());
   expect_close(nn::images_of_patches(found, patches),
                read_tensor(result, "reconstruction", at::kDouble), "reconstruction");
   const LossSum loss = reconstruction_loss(patches)(model, state, batch, context);
   EXPECT_EQ(loss.count, batch.at(data::kMasks).sum().item<int64_t>());
+  return loss.sum / static_cast<double>(loss.count);
+}
+
+// Compares the logits, and returns the loss.
+at::Tensor loss_of_pairs(models::Model& model, const nn::BlockState& state,
+                         const data::Batch& batch, const nn::StepContext& context,
+                         const models::TextTower& texts, const io::SafetensorsReader& result) {
+  const auto world = comm::single_world();
+  const ParallelContext alone(*world, {});
+  const models::Embeddings found = unit_vectors(model, state, batch, context, alone);
+  at::Tensor logits = at::matmul(found.images, found.texts.t()) * at::exp(found.logit_scale);
+  if (found.logit_bias.defined()) logits = logits + found.logit_bias;
+  expect_close(logits, read_tensor(result, "logits", at::kDouble), "logits");
+  std::vector<data::Batch> batches{batch};
+  add_pair_gradients(batches, {found}, texts, at::kDouble, alone);
+  const LossSum loss = contrastive_loss(alone)(model, state, batches[0], context);
   return loss.sum / static_cast<double>(loss.count);
 }
 
@@ -78,11 +115,13 @@ void expect_like_transformers(const fs::path& directory) {
   }
   EXPECT_EQ(parameters, specification.facts.parameters);
   data::Batch batch{.sample_ids = {0, 1, 2}};
-  set_images(result, batch);
+  set_images(result, specification, batch);
   const nn::StepContext context = model->context_of(batch, {}, {});
   const nn::BlockState state =
       model->run_blocks({0, model->num_blocks()}, model->inputs(batch, context), context);
-  const at::Tensor loss = specification.transformer.reconstructs
+  const auto& texts = specification.text_tower;
+  const at::Tensor loss = texts ? loss_of_pairs(*model, state, batch, context, *texts, result)
+                          : specification.transformer.reconstructs
                               ? loss_of_reconstruction(*model, state, batch, context,
                                                        *specification.transformer.patches, result)
                               : loss_of_classes(*model, state, batch, context, result);
@@ -103,9 +142,11 @@ void expect_trains_like_transformers(const fs::path& directory) {
   const io::SafetensorsReader result(directory / "result.safetensors");
   TinyTraining training;
   training.model = specification.transformer;
+  training.text_tower = specification.text_tower;
+  training.texts_given = true;
   training.global_batch = 3;
   training.eps = 1e-5;
-  training.fields = [&](data::Batch& batch) { set_images(result, batch); };
+  training.fields = [&](data::Batch& batch) { set_images(result, specification, batch); };
   nn::DenseBuilder names;
   models::build_model(specification, names);
   TinyResult expected;
@@ -132,7 +173,7 @@ TEST(VisionOracle, EveryFamilyComputesAndTrainsLikeTransformers) {
     expect_trains_like_transformers(entry.path());
     ++variants;
   }
-  EXPECT_EQ(variants, 28);
+  EXPECT_EQ(variants, 33);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Models do elementwise work on activations, nothing else: under a builder whose activations lie
 // about their shape the loss and every gradient stay the same.
 #include "tests/support/lying_builder.h"
+#include "tests/support/whole_pass.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -34,7 +35,7 @@ Outcome run(const TransformerConfig& config, nn::Builder& build) {
     context.source_tokens = at::arange(15).view({3, 5}).mul(7).remainder(61);
   }
   const at::Tensor tokens = at::arange(21).view({3, 7}).mul(5).remainder(61);
-  const at::Tensor loss = model.loss_sum(tokens, tokens.add(1).remainder(61), context);
+  const at::Tensor loss = loss_sum_of(model, tokens, tokens.add(1).remainder(61), context);
   torch::autograd::backward({loss}, {});
   Outcome outcome{loss.item<double>(), {}};
   for (const nn::ParameterHandle& parameter : build.parameters()) {

@@ -134,7 +134,7 @@ void expect_equal_to_serial(const Strategy& given, Kind kind) {
                                       .heads = kHeads,
                                       .kv_heads = kKeyHeads,
                                       .head_size = kHeadSize};
-    const auto builder = parallel::make_builder(context, sharding);
+    const auto builder = parallel::make_builder(context, {sharding});
     const nn::LocalHeads here =
         local_heads_of(kHeads, kKeyHeads, strategy.head_ranks(), heads_coordinate(context));
     std::vector<at::Tensor> runs;

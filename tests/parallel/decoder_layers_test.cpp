@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "colossal/data/text_batch.h"
-#include "colossal/models/language_model.h"
+#include "colossal/models/model.h"
 #include "colossal/models/text_context.h"
 #include "colossal/nn/blocks.h"
 #include "colossal/nn/builder.h"
@@ -130,9 +130,9 @@ class Block : public nn::Block {
   std::unique_ptr<nn::GatedActivation> activation_;
 };
 
-class Model : public models::LanguageModel {
+class Decoder : public models::Model, private models::TokenHead {
  public:
-  Model(nn::Builder& build, const Kind& kind) {
+  Decoder(nn::Builder& build, const Kind& kind) {
     const nn::Initializer normal = nn::Initializer::normal(0.2);
     const nn::EmbeddingOptions table{kVocabulary, kHidden, normal};
     build.begin_part({nn::ModelPart::Kind::embedding});
@@ -155,46 +155,34 @@ class Model : public models::LanguageModel {
     return models::text_context(batch, base, part);
   }
   nn::BlockState inputs(const data::Batch& batch, const nn::StepContext& context) override {
-    return embed(batch.at(data::kTokens), context);
-  }
-  nn::BlockState embed(const at::Tensor& tokens, const nn::StepContext& context) override {
-    const at::Tensor x = embedding_->forward(tokens, context);
+    const at::Tensor x = embedding_->forward(batch.at(data::kTokens), context);
     return {{positions_ ? x + positions_->forward(context) : x}};
-  }
-  at::Tensor encode(const at::Tensor&, const nn::StepContext&) override {
-    throw Error("this model is a decoder");
   }
   int64_t num_blocks() const override { return blocks_.size(); }
   nn::BlockState run_blocks(Range blocks, const nn::BlockState& state,
                             const nn::StepContext& context) override {
     return {{blocks_.forward(blocks, state.output(), context)}};
   }
-  at::Tensor head_loss_sum(const at::Tensor& x, const at::Tensor& labels,
-                           const nn::StepContext& context) override {
+
+ private:
+  Parts parts() override { return {.token_head = this}; }
+  at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
+                      const nn::StepContext& context) override {
     return head_->loss_sum(x, labels, context);
   }
-  at::Tensor head_log_probabilities(const at::Tensor& x, const at::Tensor& labels,
-                                    const nn::StepContext& context) override {
+  at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
+                               const nn::StepContext& context) override {
     return head_->log_probabilities(x, labels, context);
   }
   at::Tensor local_logits(const at::Tensor& x, const nn::StepContext& context) override {
     return head_->logits_here(x, context);
   }
-  at::Tensor head_divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
-                              const nn::StepContext& context) override {
+  at::Tensor divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
+                         const nn::StepContext& context) override {
     return head_->divergences(x, teacher, beta, context);
   }
-  at::Tensor head_scores(const at::Tensor& x, const nn::StepContext& context) override {
-    return head_->scores(x, context);
-  }
-  at::Tensor head_pixels(const at::Tensor& x, const nn::StepContext& context) override {
-    return head_->scores(x, context);
-  }
-  at::Tensor head_values(const at::Tensor& x, const nn::StepContext& context) override {
-    return head_->scores(x, context);
-  }
-  at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,
-                         const at::Tensor& wanted) override {
+  at::Tensor logits(const at::Tensor& x, const nn::StepContext& context,
+                    const at::Tensor& wanted) override {
     return head_->logits(x, context, wanted);
   }
   at::Tensor final_states(const at::Tensor& x, const nn::StepContext&) override { return x; }
@@ -207,7 +195,6 @@ class Model : public models::LanguageModel {
     return head_->gathered_states(states, context, wanted);
   }
 
- private:
   std::unique_ptr<nn::Embedding> embedding_;
   std::unique_ptr<nn::PositionEmbedding> positions_;
   nn::Blocks blocks_;
@@ -225,7 +212,7 @@ TinyTraining training_of(size_t kind) {
                     .head_size = kHeadSize,
                     .inner = kInner};
   training.make_model = [kind](nn::Builder& build) {
-    return std::make_unique<Model>(build, kinds()[kind]);
+    return std::make_unique<Decoder>(build, kinds()[kind]);
   };
   training.steps = 3;
   training.global_batch = 6;

@@ -61,7 +61,7 @@ std::string failure_with(const std::vector<int>& order) {
         2,
         [&](comm::World& world) {
           const ParallelContext context(world, {.tp = 2});
-          const auto build = parallel::make_builder(context, sharding);
+          const auto build = parallel::make_builder(context, {sharding});
           TwoPairs model(*build);
           const nn::StepContext step = nn::make_step_context(2, 3, at::kCPU);
           const at::Tensor x = at::ones({3, kHidden});  // of six tokens this rank's

@@ -32,7 +32,7 @@ void expect_rows_of_the_table(const Strategy& strategy) {
     const ParallelContext context(world, strategy);
     const parallel::Sharding sharding{
         .hidden_size = kFeatures, .heads = 8, .kv_heads = 8, .head_size = 2};
-    const auto build = parallel::make_builder(context, sharding);
+    const auto build = parallel::make_builder(context, {sharding});
     const auto layer = build->position_embedding(
         "positions", {.vocabulary = kRows, .features = kFeatures, .first_row = kFirstRow});
     nn::Parameter& parameter = *build->parameters().front();

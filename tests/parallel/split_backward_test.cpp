@@ -63,7 +63,7 @@ void expect_put_off(const Case& c) {
   sharding.products["down"] = {.cut = Cut::inputs, .segments = {{kInner}}};
   run_ranks(c.strategy.world_size(), [&](comm::World& world) {
     const ParallelContext context(world, c.strategy);
-    const auto build = parallel::make_builder(context, sharding);
+    const auto build = parallel::make_builder(context, {sharding});
     Pair pair(*build, c);
     pair.backward();
     const std::vector<at::Tensor> whole = pair.take_gradients();

@@ -75,7 +75,7 @@ void set_blocks(Sizes& sizes, const Job& job, int rank) {
   sizes.looked_up =
       per_sequence * (cube ? job.micro_batch : sequences_here(job, rank, {"tp.depth"}));
   sizes.hidden_here = Partition(sizes.hidden, side).range(between).size();
-  const nn::LocalHeads heads = models::sharding(job.model).heads_of(side, within);
+  const nn::LocalHeads heads = models::shardings(job.model).front().heads_of(side, within);
   sizes.heads = heads.queries.size();
   sizes.queries = sizes.heads * sizes.head_size;
   sizes.keys = heads.keys.size() * sizes.head_size;

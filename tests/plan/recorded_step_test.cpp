@@ -20,6 +20,7 @@
 #include "tests/plan/layouts.h"
 #include "tests/support/pairwise.h"
 #include "tests/support/run_ranks.h"
+#include "tests/support/whole_pass.h"
 
 namespace colossal::test {
 namespace {
@@ -431,8 +432,8 @@ int64_t saved_by_hooks(const Job& job) {
         assembly.parameters(),
         [&](const data::Batch& batch, const nn::StepContext& step) {
           const at::Tensor sum =
-              assembly.model->loss_sum(batch.at(data::kTokens), batch.at(data::kLabels),
-                                       assembly.model->context_of(batch, step, {}));
+              loss_sum_of(*assembly.model, batch.at(data::kTokens), batch.at(data::kLabels),
+                          assembly.model->context_of(batch, step, {}));
           counting = false;
           return LossSum{sum, batch.at(data::kLabels).numel()};
         },

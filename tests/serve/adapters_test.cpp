@@ -7,6 +7,7 @@
 
 #include "colossal/io/json.h"
 #include "tests/serve/random_model.h"
+#include "tests/support/whole_pass.h"
 
 namespace colossal::serve {
 namespace {
@@ -124,8 +125,8 @@ Continuation continue_prompt(const RandomModel& model, const Tokens& prompt, int
   const Tokens tokens = model.greedy(prompt, count);
   all.insert(all.end(), tokens.begin(), tokens.end());
   const auto length = std::ssize(all);
-  const at::Tensor logits = model.model->logits(at::tensor(all, at::kLong).view({1, length}),
-                                                nn::make_step_context(1, length, at::kCPU));
+  const at::Tensor logits = logits_of(*model.model, at::tensor(all, at::kLong).view({1, length}),
+                                      nn::make_step_context(1, length, at::kCPU));
   const at::Tensor scores = logits.log_softmax(-1)[0];
   std::vector<double> logprobs;
   for (auto i = std::ssize(prompt); i < length; ++i) {

@@ -12,6 +12,7 @@
 #include "colossal/base/error.h"
 #include "colossal/serve/engine_core.h"
 #include "tests/serve/random_model.h"
+#include "tests/support/whole_pass.h"
 
 namespace colossal::serve {
 namespace {
@@ -152,9 +153,8 @@ std::vector<BeamText> searched(const RandomModel& model, const Request& request)
     for (const Tokens& beam : beams) {
       const auto length = std::ssize(beam);
       const at::Tensor likely =
-          model.model
-              ->logits(at::tensor(beam, at::kLong).view({1, length}),
-                       nn::make_step_context(1, length, at::kCPU))[0][length - 1]
+          logits_of(*model.model, at::tensor(beam, at::kLong).view({1, length}),
+                    nn::make_step_context(1, length, at::kCPU))[0][length - 1]
               .to(at::kDouble)
               .log_softmax(-1);
       candidates.emplace_back();

@@ -12,6 +12,7 @@
 #include "colossal/io/json.h"
 #include "tests/serve/random_model.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/support/whole_pass.h"
 
 namespace colossal::serve {
 namespace {
@@ -238,10 +239,10 @@ TEST_F(EngineTest, LogprobsAreTheModels) {
     for (const int32_t token : answer.numbers()) all.push_back(token);
     const at::NoGradGuard no_grad;
     const auto length = std::ssize(all);
-    const at::Tensor expected = tiny_.model
-                                    ->logits(at::tensor(all, at::kLong).view({1, length}),
-                                             nn::make_step_context(1, length, at::kCPU))
-                                    .log_softmax(-1)[0];
+    const at::Tensor expected =
+        logits_of(*tiny_.model, at::tensor(all, at::kLong).view({1, length}),
+                  nn::make_step_context(1, length, at::kCPU))
+            .log_softmax(-1)[0];
     ASSERT_EQ(answer.prompt.size(), request.prompt.size());
     EXPECT_FALSE(answer.prompt[0]);
     for (int64_t i = 1; i < length; ++i) {

@@ -10,6 +10,7 @@
 
 #include "colossal/base/error.h"
 #include "tests/serve/tiny_model.h"
+#include "tests/support/whole_pass.h"
 
 namespace colossal::serve {
 namespace {
@@ -30,9 +31,9 @@ class Evaluate : public testing::Test {
     for (int64_t begin = 0; begin < targets; begin += length) {
       const int64_t count = std::min(length, targets - begin);
       const at::Tensor inputs = at::tensor(at::ArrayRef(tokens_).slice(begin, count), at::kLong);
-      const at::Tensor likelihoods =
-          tiny_.model->logits(inputs.view({1, count}), nn::make_step_context(1, count, at::kCPU))
-              .log_softmax(-1);
+      const at::Tensor likelihoods = logits_of(*tiny_.model, inputs.view({1, count}),
+                                               nn::make_step_context(1, count, at::kCPU))
+                                         .log_softmax(-1);
       for (int64_t i = 0; i < count; ++i) {
         sum -= likelihoods[0][i][tokens_[begin + i + 1]].item<double>();
       }

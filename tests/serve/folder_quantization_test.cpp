@@ -18,6 +18,7 @@
 #include "tests/serve/random_weights.h"
 #include "tests/serve/sharded_models.h"
 #include "tests/support/run_ranks.h"
+#include "tests/support/whole_pass.h"
 
 namespace colossal::serve {
 namespace {
@@ -95,7 +96,7 @@ class QuantizedFolder : public testing::Test {
     const InferenceModel model(specification, options);
     EXPECT_EQ(model.is_quantized(), options.as_stored);
     const at::Tensor tokens = at::arange(24, at::kLong).view({2, 12}) * 7 % 90;
-    return (*model).logits(tokens, nn::make_step_context(2, 12, at::kCPU));
+    return logits_of(*model, tokens, nn::make_step_context(2, 12, at::kCPU));
   }
   // Returns the loss of the text.
   double loss(const models::ModelSpecification& specification, const Strategy& strategy) const {

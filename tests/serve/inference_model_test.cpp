@@ -13,6 +13,7 @@
 #include "tests/serve/random_weights.h"
 #include "tests/serve/sharded_models.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/support/whole_pass.h"
 
 namespace colossal::serve {
 namespace {
@@ -113,7 +114,7 @@ at::Tensor logits_of(const models::ModelSpecification& specification,
   const at::NoGradGuard no_grad;
   const InferenceModel model(specification, options);
   const at::Tensor tokens = at::arange(5, at::kLong).view({1, 5}) * 7;
-  return (*model).logits(tokens, nn::make_step_context(1, 5, at::kCPU));
+  return colossal::logits_of(*model, tokens, nn::make_step_context(1, 5, at::kCPU));
 }
 
 TEST(Quantized, AModelIsThatOfTheNumbersBehindItsCodes) {

@@ -15,6 +15,7 @@
 #include "colossal/ops/random.h"
 #include "colossal/serve/engine.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/support/whole_pass.h"
 
 namespace colossal::serve {
 
@@ -24,7 +25,7 @@ using Tokens = std::vector<int32_t>;
 struct RandomModel {
   models::ModelSpecification specification;
   nn::DenseBuilder build;
-  std::unique_ptr<models::LanguageModel> model;
+  std::unique_ptr<models::Model> model;
 
   RandomModel(const models::ModelSpecification& of, at::ScalarType type)
       : specification(of), model(models::build_model(specification, build)) {
@@ -42,9 +43,9 @@ struct RandomModel {
     Tokens all = prompt;
     for (int64_t i = 0; i < count && std::ssize(all) < specification.facts.positions; ++i) {
       const auto length = std::ssize(all);
-      const at::Tensor logits = model->logits(at::tensor(all, at::kLong).view({1, length}),
-                                              nn::make_step_context(1, length, at::kCPU),
-                                              at::tensor({length - 1}, at::kLong));
+      const at::Tensor logits = logits_of(*model, at::tensor(all, at::kLong).view({1, length}),
+                                          nn::make_step_context(1, length, at::kCPU),
+                                          at::tensor({length - 1}, at::kLong));
       all.push_back(logits.argmax(-1).item<int32_t>());
     }
     return {all.begin() + std::ssize(prompt), all.end()};

@@ -4,6 +4,7 @@
 
 #include "colossal/serve/drafter.h"
 #include "tests/serve/random_model.h"
+#include "tests/support/whole_pass.h"
 
 namespace colossal::serve {
 namespace {
@@ -55,10 +56,11 @@ std::pair<int64_t, int64_t> guesses_of(const RandomModel& model, const RandomMod
   const auto size = std::ssize(text) - 1;
   const at::Tensor all = at::tensor(text, at::kLong).view({1, size + 1});
   nn::StepContext step = nn::make_step_context(1, size, at::kCPU);
-  const nn::BlockState start = model.model->embed(all.narrow(1, 0, size), step);
-  step.states =
-      model.model->final_states(model.model->run_blocks({0, 2}, start, step).output(), step);
-  const at::Tensor guesses = head.model->logits(all.narrow(1, 1, size), step).argmax(-1).flatten();
+  const nn::BlockState start = model.model->text_inputs().embed(all.narrow(1, 0, size), step);
+  step.states = model.model->token_head().final_states(
+      model.model->run_blocks({0, 2}, start, step).output(), step);
+  const at::Tensor guesses =
+      logits_of(*head.model, all.narrow(1, 1, size), step).argmax(-1).flatten();
   int64_t made = 0, right = 0;
   DraftLength length;
   // The first token follows from the prompt; the last token needs no draft.
@@ -338,9 +340,9 @@ TEST_F(SpeculationTest, AConstraintThatThrowsEndsItsRequestOnlyAtItsText) {
 }
 
 // Counts the tokens that a model reads.
-class CountingModel : public models::LanguageModel {
+class CountingModel : public models::Model, private models::TextInputs {
  public:
-  explicit CountingModel(models::LanguageModel& model) : model_(model) {}
+  explicit CountingModel(models::Model& model) : model_(model) {}
 
   int64_t tokens() const { return tokens_; }
 
@@ -351,68 +353,34 @@ class CountingModel : public models::LanguageModel {
   nn::BlockState inputs(const data::Batch& batch, const nn::StepContext& context) override {
     return model_.inputs(batch, context);
   }
-  nn::BlockState embed(const at::Tensor& tokens, const nn::StepContext& context) override {
-    tokens_ += tokens.numel();
-    return model_.embed(tokens, context);
-  }
   int64_t num_blocks() const override { return model_.num_blocks(); }
   nn::BlockState run_blocks(Range blocks, const nn::BlockState& streams,
                             const nn::StepContext& context) override {
     return model_.run_blocks(blocks, streams, context);
   }
-  at::Tensor encode(const at::Tensor& tokens, const nn::StepContext& context) override {
-    return head_loss_sum(tokens, tokens, context);
+
+ protected:
+  Parts parts() override { return {.text_inputs = this, .token_head = &model_.token_head()}; }
+  nn::BlockState embed(const at::Tensor& tokens, const nn::StepContext& context) override {
+    tokens_ += tokens.numel();
+    return model_.text_inputs().embed(tokens, context);
   }
-  at::Tensor final_states(const at::Tensor& x, const nn::StepContext& context) override {
-    return model_.final_states(x, context);
-  }
-  at::Tensor logits_of_states(const at::Tensor& states, const nn::StepContext& context,
-                              const at::Tensor& wanted) override {
-    return model_.logits_of_states(states, context, wanted);
-  }
-  at::Tensor head_loss_sum(const at::Tensor&, const at::Tensor&, const nn::StepContext&) override {
+  at::Tensor encode(const at::Tensor&, const nn::StepContext&) override {
     throw Error("no drafter asks for it");
-  }
-  at::Tensor head_log_probabilities(const at::Tensor& x, const at::Tensor& labels,
-                                    const nn::StepContext& context) override {
-    return head_loss_sum(x, labels, context);
-  }
-  at::Tensor local_logits(const at::Tensor& x, const nn::StepContext& context) override {
-    return head_loss_sum(x, x, context);
-  }
-  at::Tensor head_divergences(const at::Tensor& x, const at::Tensor& teacher, double,
-                              const nn::StepContext& context) override {
-    return head_loss_sum(x, teacher, context);
-  }
-  at::Tensor head_scores(const at::Tensor& x, const nn::StepContext& context) override {
-    return head_loss_sum(x, x, context);
-  }
-  at::Tensor head_pixels(const at::Tensor& x, const nn::StepContext& context) override {
-    return head_loss_sum(x, x, context);
-  }
-  at::Tensor head_values(const at::Tensor& x, const nn::StepContext& context) override {
-    return head_loss_sum(x, x, context);
-  }
-  at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,
-                         const at::Tensor& wanted) override {
-    return head_loss_sum(x, wanted, context);
-  }
-  at::Tensor gathered_states(const at::Tensor& states, const nn::StepContext& context,
-                             const at::Tensor& wanted) override {
-    return head_loss_sum(states, wanted, context);
   }
 
  private:
-  models::LanguageModel& model_;
+  models::Model& model_;
   int64_t tokens_ = 0;
 };
 
 // Throws, not a std::exception, in some of its passes.
 class FailingModel : public CountingModel {
  public:
-  FailingModel(models::LanguageModel& model, int64_t first, int64_t count)
+  FailingModel(models::Model& model, int64_t first, int64_t count)
       : CountingModel(model), first_(first), count_(count) {}
 
+ protected:
   nn::BlockState embed(const at::Tensor& tokens, const nn::StepContext& context) override {
     const int64_t pass = passes_++;
     if (pass >= first_ && pass < first_ + count_) throw 7;
@@ -541,7 +509,7 @@ TEST_F(SpeculationTest, DrawsHaveTheModelsDistribution) {
       const int64_t rows = texts.size(0), length = texts.size(1);
       const at::Tensor last = at::arange(1, rows + 1, at::kLong) * length - 1;
       const at::Tensor logits =
-          model.model->logits(texts, nn::make_step_context(rows, length, at::kCPU), last);
+          logits_of(*model.model, texts, nn::make_step_context(rows, length, at::kCPU), last);
       joint = (joint.view({-1, 1}) * distribution_of(logits, sampling)).view({-1, 1});
       texts = at::cat({texts.repeat_interleave(kVocabulary, 0),
                        at::arange(kVocabulary, at::kLong).repeat({rows}).unsqueeze(1)},

@@ -20,7 +20,7 @@ struct TinyModel {
                                            {"vocab_size", 50},
                                            {"n_positions", 20}}});
   nn::DenseBuilder build;
-  std::unique_ptr<models::LanguageModel> model = models::build_model(specification, build);
+  std::unique_ptr<models::Model> model = models::build_model(specification, build);
 
   TinyModel() {
     for (const nn::ParameterHandle& parameter : build.parameters()) {

@@ -1,22 +1,24 @@
 #include "tests/support/tiny_training.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "colossal/data/image_batch.h"
 #include "colossal/data/image_masks.h"
+#include "colossal/data/pair_fields.h"
 #include "colossal/data/score_fields.h"
 #include "colossal/data/text_batch.h"
+#include "colossal/engine/contrastive_loss.h"
 #include "colossal/engine/reconstruction_loss.h"
 #include "colossal/engine/score_loss.h"
 #include "colossal/engine/state_shapes.h"
 #include "colossal/layout/heads.h"
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/models/families.h"
-#include "colossal/models/transformer.h"
-#include "colossal/models/transformer_sharding.h"
 #include "colossal/nn/dense_builder.h"
 #include "colossal/ops/fallback/meta_kernels.h"
 #include "colossal/parallel/builder.h"
@@ -54,6 +56,7 @@ EngineConfig engine_config(const TinyTraining& training) {
   config.recompute = training.recompute;
   config.tiers = training.tiers;
   config.metrics = training.metrics;
+  if (training.text_tower) config.metrics.emplace_back("accuracy");
   if (training.model.scores > 0) config.metrics.emplace_back(score_metric(kProblem));
   if (training.model.router.experts > 0) config.num_blocks = training.model.layers;
   config.experts = training.model.router.experts;
@@ -62,17 +65,16 @@ EngineConfig engine_config(const TinyTraining& training) {
   return config;
 }
 
-std::unique_ptr<models::LanguageModel> make_model(const TinyTraining& training,
-                                                  nn::Builder& build) {
+std::unique_ptr<models::Model> make_model(const TinyTraining& training, nn::Builder& build) {
   if (training.adapter) build.adapt(*training.adapter);
   if (training.make_model) return training.make_model(build);
-  return std::make_unique<models::Transformer>(build, training.model);
+  return models::build_model(training.specification(), build);
 }
 
 std::unique_ptr<nn::Builder> make_builder(const TinyTraining& training,
                                           const ParallelContext& context) {
   if (training.make_builder) return training.make_builder(context);
-  return parallel::make_builder(context, models::sharding(training.model));
+  return parallel::make_builder(context, training.shardings());
 }
 
 void multiply_gradients(const std::map<std::string, double>& factors,
@@ -87,7 +89,7 @@ void multiply_gradients(const std::map<std::string, double>& factors,
 }
 
 ModelSource model_source_of(const TinyTraining& training) {
-  return {.sharding = models::sharding(training.model),
+  return {.shardings = training.shardings(),
           .make = [training](nn::Builder& build) { return make_model(training, build); },
           .compute = training.compute,
           .router_losses = training.model.router_losses};
@@ -95,6 +97,7 @@ ModelSource model_source_of(const TinyTraining& training) {
 
 HeadLoss loss_of(const TinyTraining& training, const ParallelContext& context) {
   if (training.loss) return training.loss;
+  if (training.text_tower) return contrastive_loss(context);
   if (training.model.reconstructs) return reconstruction_loss(*training.model.patches);
   return training.model.patches ? score_loss(kProblem, context) : cross_entropy;
 }
@@ -103,7 +106,7 @@ memory::OrderOfStages order_of(const TinyTraining& training, int rank, int ranks
   ops::register_meta_kernels();
   const auto world = comm::dry_world(rank, ranks);
   const ParallelContext context(*world, strategy_of(training, ranks), at::kMeta);
-  const auto build = parallel::make_builder(context, models::sharding(training.model));
+  const auto build = parallel::make_builder(context, training.shardings());
   const auto model = make_model(training, *build);
   Engine engine(build->parameters(),
                 pipelined(*model, model_source_of(training), context,
@@ -111,6 +114,15 @@ memory::OrderOfStages order_of(const TinyTraining& training, int rank, int ranks
                                                  : HeadLoss(cross_entropy_of_all)),
                 context, engine_config(training));
   data::Batch batch = tiny_batch(training, 0, 0, 2);
+  if (training.text_tower) {
+    for (const char* name : {data::kImageGradients, data::kTextGradients}) {
+      batch.set(name, at::zeros({2, training.text_tower->features}));
+    }
+    for (const char* name :
+         {data::kScaleGradients, data::kBiasGradients, data::kPairLosses, data::kPairMatches}) {
+      batch.set(name, at::zeros({2}));
+    }
+  }
   if (training.model.patches) {
     for (auto& [name, field] : batch.fields) field.values = field.values.to(at::kMeta);
     engine.step({batch});
@@ -170,12 +182,31 @@ void run_rank(const TinyTraining& training, comm::World& world, TinyResult& resu
       engine.chunks().load(*parameter, 0, found->second.contiguous().view(-1));
     }
   }
+  std::vector<models::Embeddings> vectors;
+  const StagedModel comparing = as_in_training(
+      pipelined(*model, model_source_of(training), context,
+                [&](models::Model& trained, const nn::BlockState& state, const data::Batch& batch,
+                    const nn::StepContext& step) {
+                  if (!state.output().is_meta()) {
+                    vectors.push_back(unit_vectors(trained, state, batch, step, context));
+                  }
+                  return LossSum{};
+                }));
   multiply_gradients(training.gradient_factors, engine.chunks().parameters());
   world.ledger().reset();
   const int64_t share = training.global_batch / context.strategy().dp;
   const int64_t begin = context.coordinate(Axis::dp) * share;
   for (int64_t step = 0; step < training.steps; ++step) {
-    const StepResult done = engine.step(micro_batches(training, step, begin, share));
+    std::vector<data::Batch> batches = micro_batches(training, step, begin, share);
+    if (training.text_tower) {
+      vectors.clear();
+      engine.evaluate(
+          batches, [] { return false; }, &comparing);
+      if (context.holds_stage(context.strategy().num_stages() - 1)) {
+        add_pair_gradients(batches, vectors, *training.text_tower, training.compute, context);
+      }
+    }
+    const StepResult done = engine.step(batches);
     if (world.rank() == 0) {
       result.losses.push_back(done.loss);
       result.grad_norms.push_back(done.grad_norm);
@@ -252,9 +283,7 @@ models::TransformerConfig tiny_gpt_oss(int64_t layers) {
 std::map<std::string, at::Tensor> adapters_that_add(const TinyTraining& training) {
   nn::DenseBuilder build;
   build.adapt(*training.adapter);
-  models::ModelSpecification specification;
-  specification.transformer = training.model;
-  models::build_model(specification, build);
+  models::build_model(training.specification(), build);
   std::map<std::string, at::Tensor> weights;
   for (const nn::ParameterHandle& parameter : build.parameters()) {
     const at::Tensor waves =
@@ -270,12 +299,21 @@ std::map<std::string, at::Tensor> adapters_that_add(const TinyTraining& training
 }
 
 Strategy strategy_of(const TinyTraining& training, int ranks) {
-  const models::ModelFacts facts = models::facts(training.model);
+  const models::ModelFacts facts = training.text_tower
+                                       ? models::facts(training.model, *training.text_tower)
+                                       : models::facts(training.model);
   Strategy strategy = training.layout;
   strategy.dp = ranks / (strategy.pp * strategy.sp * strategy.tp);
   strategy.key_value_replicas =
       key_value_replicas(facts.heads, facts.kv_heads, strategy.head_ranks());
   return strategy;
+}
+
+models::ModelSpecification TinyTraining::specification() const {
+  models::ModelSpecification specification;
+  specification.transformer = model;
+  specification.text_tower = text_tower;
+  return specification;
 }
 
 bool TinyTraining::drops() const {
@@ -294,7 +332,28 @@ int64_t TinyTraining::length_of(int64_t sample) const {
 
 namespace {
 
-// Waves, and classes by hashing or masks.
+// Texts of several lengths by hashing, of which the last token stands for the text.
+void set_texts(const models::TextTower& texts, data::Batch& batch) {
+  const int64_t positions = texts.transformer.positions;
+  const auto length_of = [&](int64_t id) { return 3 + id * 5 % (positions - 2); };
+  int64_t length = texts.transformer.causal ? 3 : positions;
+  for (const int64_t id : batch.sample_ids) length = std::max(length, length_of(id));
+  const at::Tensor tokens = at::full({batch.rows(), length}, texts.pad_token, at::kLong);
+  const at::Tensor pooling = at::zeros({batch.rows(), length}, at::kDouble);
+  for (int64_t row = 0; row < batch.rows(); ++row) {
+    const int64_t id = batch.sample_ids[row];
+    for (int64_t position = 0; position < length_of(id); ++position) {
+      tokens[row][position] =
+          static_cast<int64_t>(hash(static_cast<uint64_t>(id * 1000 + position)) %
+                               static_cast<uint64_t>(texts.transformer.vocabulary));
+    }
+    pooling[row][texts.transformer.causal ? length_of(id) - 1 : length - 1] = 1;
+  }
+  batch.set(data::kTokens, tokens, 1);
+  batch.set(data::kPooling, pooling, 1);
+}
+
+// Waves, and classes by hashing, masks or texts.
 data::Batch tiny_images(const TinyTraining& training, int64_t step, int64_t begin, int64_t count) {
   const nn::PatchEmbeddingOptions& patches = *training.model.patches;
   data::Batch batch{.units = count};
@@ -313,6 +372,10 @@ data::Batch tiny_images(const TinyTraining& training, int64_t step, int64_t begi
   const at::Tensor pixel =
       at::arange(patches.channels * patches.height * patches.width, at::kDouble);
   batch.set(data::kPixels, (ids * 0.7 + pixel * (ids + 3) * 0.11).sin().view(shape));
+  if (training.text_tower) {
+    if (!training.texts_given) set_texts(*training.text_tower, batch);
+    return batch;
+  }
   if (!training.model.reconstructs) {
     batch.set(data::kTargets, targets);
     return batch;

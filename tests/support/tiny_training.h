@@ -14,7 +14,9 @@
 #include "colossal/comm/world.h"
 #include "colossal/engine/engine.h"
 #include "colossal/mesh/strategy.h"
-#include "colossal/models/language_model.h"
+#include "colossal/models/families.h"
+#include "colossal/models/model.h"
+#include "colossal/models/text_tower.h"
 #include "colossal/models/transformer_config.h"
 #include "colossal/nn/builder.h"
 #include "colossal/parallel/sharding.h"
@@ -34,8 +36,9 @@ models::TransformerConfig unpadded_gpt2();
 
 struct TinyTraining {
   models::TransformerConfig model = tiny_gpt2();
+  std::optional<models::TextTower> text_tower;  // then `model` is the tower for images beside it
   // Makes another model of those sizes than the decoder that all families share.
-  std::function<std::unique_ptr<models::LanguageModel>(nn::Builder& build)> make_model;
+  std::function<std::unique_ptr<models::Model>(nn::Builder& build)> make_model;
   // Errors that a test puts in: another builder than that of the layout, other placements before
   // the parameters get their storage, factors of gradients by a part of the parameter's name.
   std::function<std::unique_ptr<nn::Builder>(const ParallelContext&)> make_builder;
@@ -73,6 +76,12 @@ struct TinyTraining {
   // Labels for which this holds are ignored.
   std::function<bool(int64_t sample, int64_t position)> ignored;
 
+  // With text_tower: whether `fields` fills in the tokens and their pooling.
+  bool texts_given = false;
+
+  // The model without weights, for models::build_model().
+  models::ModelSpecification specification() const;
+  parallel::Shardings shardings() const { return models::shardings(specification()); }
   // Whether a model or adapter has dropout. Rows then have lengths of their own, and are padded to
   // the longest of their micro-batch, unless tokens, sequence_of or end_of_document are given:
   // masks must not depend on the padding.

@@ -51,7 +51,7 @@ std::string describe_found(const std::string& key, const json& value, ConfigSour
   constexpr std::size_t kLongest = 60;
   const bool bare = source == ConfigSource::flag && value.is_string();
   std::string text = bare ? value.get<std::string>() : to_toml(value);
-  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
+  if (text.size() > kLongest) text.replace(kLongest, std::string::npos, "...");
   return source == ConfigSource::flag ? fmt::format("--{}={}", key, text)
                                       : fmt::format("{}: {} = {}", place, key, text);
 }

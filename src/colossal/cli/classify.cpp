@@ -1,4 +1,8 @@
+#include <ATen/ops/matmul.h>
+
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -23,6 +27,7 @@
 #include "colossal/text/chat_template.h"
 #include "colossal/text/model_folder.h"
 #include "colossal/training/image_inputs.h"
+#include "colossal/training/paired_texts.h"
 #include "colossal/tune/rollout/row_scores.h"
 
 namespace colossal::cli {
@@ -39,8 +44,10 @@ struct ClassifyArguments {
   std::string text, pair;          // --text, --pair
   std::vector<std::string> image;  // files
   std::vector<std::string> input;  // patterns of jsonl files
-  std::string output;              // file; empty: stdout
-  std::string tokenizer;           // empty: the model's
+  std::vector<std::string> label;  // texts to choose from
+  std::string label_template = "{}";
+  std::string output;     // file; empty: stdout
+  std::string tokenizer;  // empty: the model's
   std::optional<int64_t> sequence_length;
   int64_t batch = 16;
   bool json = false;
@@ -190,6 +197,24 @@ void compute_scores(const Score& score, int64_t count, const std::string& unit,
   predictions.seconds = std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// Returns the function that makes batches of images. `reader` must outlive it.
+tune::MakeBatch batches_of(data::ImageReader& reader) {
+  return [&reader](std::span<const int64_t> rows) {
+    std::vector<data::ImageRequest> requests;
+    for (const int64_t row : rows) requests.push_back({.index = row});
+    data::ImageBatch images = reader.read(requests);
+    std::ranges::fill(images.labels, std::nullopt);
+    return image_batch(std::move(images), {rows.begin(), rows.end()});
+  };
+}
+
+void write_image_predictions(const Predictions& predictions, const ClassifyArguments& arguments) {
+  write_predictions(predictions, {.unit = "images",
+                                  .file = arguments.output,
+                                  .for_people = predictions.lines.size() == 1 && !arguments.json,
+                                  .json = arguments.json});
+}
+
 void classify_images(const ClassifyArguments& arguments, const Opened& opened,
                      InferenceRanks& ranks) {
   const models::ModelSpecification& specification = opened.specification;
@@ -206,26 +231,86 @@ void classify_images(const ClassifyArguments& arguments, const Opened& opened,
                            {.num_threads = static_cast<int>(std::thread::hardware_concurrency())});
   const auto model =
       open_model_over_ranks(specification, opened.config, strategy, ranks, opened.bits);
-  const auto make_batch = [&](std::span<const int64_t> rows) {
-    std::vector<data::ImageRequest> requests;
-    for (const int64_t row : rows) requests.push_back({.index = row});
-    return image_batch(reader.read(requests), {rows.begin(), rows.end()});
-  };
   Predictions predictions{
       .lines = std::move(images.lines), .targets = std::move(images.targets), .labels = labels};
   compute_scores(
       [&](const tune::RowScoring& options) {
         return tune::scores_of_rows(**model, specification.transformer, images.source->size(),
-                                    make_batch, options);
+                                    batches_of(reader), options);
       },
       images.source->size(), "images",
       {.batch = arguments.batch, .device = model->device(), .ranks = model->ranks()}, ranks,
       predictions);
-  if (!ranks.is_first()) return;
-  write_predictions(predictions, {.unit = "images",
-                                  .file = arguments.output,
-                                  .for_people = images.source->size() == 1 && !arguments.json,
-                                  .json = arguments.json});
+  if (ranks.is_first()) write_image_predictions(predictions, arguments);
+}
+
+// Returns the text of each label.
+std::vector<std::string> texts_of(const Labels& labels, const ClassifyArguments& arguments) {
+  const std::string& form = arguments.label_template;
+  const size_t place = form.find("{}");
+  if (place == form.npos) {
+    throw ConfigError(
+        fmt::format("--template=\"{}\": has no {{}}, for which a label is put in; for example \"a "
+                    "photo of a {{}}\"",
+                    form));
+  }
+  std::vector<std::string> texts;
+  for (const std::string& name : labels.names)
+    texts.push_back(std::string(form).replace(place, 2, name));
+  return texts;
+}
+
+// With a model of two towers: chooses the text for each image that is most similar to it.
+void choose_texts(const ClassifyArguments& arguments, const Opened& opened, InferenceRanks& ranks) {
+  const models::ModelSpecification& specification = opened.specification;
+  const models::TextTower& tower = *specification.text_tower;
+  const Strategy strategy = resolve_evaluation_ranks(opened.config.parallel, specification.facts,
+                                                     specification.facts.positions, ranks.size());
+  Labels labels{.names = arguments.label};
+  Images images = open_images(arguments, labels);
+  if (labels.names.empty()) labels.names = images.source->classes();
+  if (labels.names.empty()) {
+    throw ConfigError(
+        fmt::format("{}: the model says how similar images and texts are; give the texts to choose "
+                    "from, each with --label, or images in folders that name their classes",
+                    arguments.model));
+  }
+  const std::vector<std::string> texts = texts_of(labels, arguments);
+  const std::string name =
+      arguments.tokenizer.empty()
+          ? text::ModelFolder(arguments.model, arguments.adapter).tokenizer_folder().string()
+          : arguments.tokenizer;
+  const auto tokenizer = text::make_tokenizer(name);
+  const PairedTexts paired(tower, *tokenizer, name, strategy.sp);
+  data::ImageReader reader(images.source,
+                           processor_of(arguments.model, *specification.transformer.patches),
+                           {.num_threads = static_cast<int>(std::thread::hardware_concurrency())});
+  const auto model =
+      open_model_over_ranks(specification, opened.config, strategy, ranks, opened.bits);
+  const tune::RowScoring how{
+      .batch = arguments.batch, .device = model->device(), .ranks = model->ranks()};
+  const tune::RowVectors of_texts = tune::vectors_of_rows(
+      **model, tower, std::ssize(texts),
+      [&](std::span<const int64_t> rows) {
+        std::vector<std::string> chosen;
+        for (const int64_t row : rows) chosen.push_back(texts[static_cast<size_t>(row)]);
+        data::Batch batch{.sample_ids = {rows.begin(), rows.end()}};
+        paired.add_to(batch, chosen);
+        return batch;
+      },
+      how);
+  Predictions predictions{
+      .lines = std::move(images.lines), .targets = std::move(images.targets), .labels = labels};
+  compute_scores(
+      [&](const tune::RowScoring& options) {
+        const tune::RowVectors of_images = tune::vectors_of_rows(
+            **model, tower, images.source->size(), batches_of(reader), options);
+        return at::matmul(of_images.vectors, of_texts.vectors.t()) *
+                   std::exp(of_texts.logit_scale) +
+               of_texts.logit_bias;
+      },
+      images.source->size(), "images", how, ranks, predictions);
+  if (ranks.is_first()) write_image_predictions(predictions, arguments);
 }
 
 void classify_texts(const ClassifyArguments& arguments, const Opened& opened,
@@ -273,7 +358,14 @@ void classify(ClassifyArguments& arguments, InferenceRanks& ranks) {
       resolve_trained_model(arguments.model, "classify", arguments.adapter);
   const bool reads_images = specification.transformer.patches.has_value();
   check(arguments, reads_images);
-  if (specification.facts.scores == 0) {
+  const bool chooses = specification.text_tower.has_value();
+  if (!chooses && (!arguments.label.empty() || arguments.label_template != "{}")) {
+    throw ConfigError(fmt::format(
+        "--label and --template: {} has labels of its own; texts to choose from are for "
+        "models of images and texts, such as CLIP",
+        arguments.model));
+  }
+  if (!chooses && specification.facts.scores == 0) {
     throw ConfigError(
         fmt::format("{}: this model {} and gives no labels; train a model that does with "
                     "colossal tune classify",
@@ -283,6 +375,7 @@ void classify(ClassifyArguments& arguments, InferenceRanks& ranks) {
                                                            : "predicts tokens"));
   }
   const Opened opened{specification, config, bits};
+  if (chooses) return choose_texts(arguments, opened, ranks);
   return reads_images ? classify_images(arguments, opened, ranks)
                       : classify_texts(arguments, opened, ranks);
 }
@@ -291,9 +384,10 @@ void classify(ClassifyArguments& arguments, InferenceRanks& ranks) {
 
 void add_classify(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<ClassifyArguments>();
-  CLI::App* command = app.add_subcommand(
-      "classify",
-      "Give texts or images labels with a model that colossal tune classify has trained");
+  CLI::App* command = app.add_subcommand("classify",
+                                         "Give texts or images labels, with a model that colossal "
+                                         "tune classify has trained, or images "
+                                         "texts, with a model such as CLIP");
   find_model_of(*command
                      ->add_option("model", arguments->model,
                                   "A Hugging Face folder, for example a checkpoint; the name of a "
@@ -309,6 +403,13 @@ void add_classify(CLI::App& app, int& exit_code) {
           "Classify the lines of these jsonl files, or the images of a folder, of jsonl files or "
           "of tar files: paths or glob patterns")
       ->type_name("FILE");
+  command->add_option("--label", arguments->label,
+                      "With a model of images and texts, such as CLIP: a text to choose from; give "
+                      "several [the classes of the images]");
+  command
+      ->add_option("--template", arguments->label_template,
+                   "The text of a label, which is put in for {}, for example \"a photo of a {}\"")
+      ->capture_default_str();
   command->add_option("--output", arguments->output, "Write the lines to this file [stdout]")
       ->type_name("FILE");
   command->add_option("--text-field", arguments->text_field, "The field of the text in a line")

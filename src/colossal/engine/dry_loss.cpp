@@ -1,11 +1,13 @@
 #include "colossal/engine/dry_loss.h"
 
+#include "colossal/engine/contrastive_loss.h"
 #include "colossal/engine/reconstruction_loss.h"
 #include "colossal/engine/score_loss.h"
 
 namespace colossal {
 
 DryLoss dry_loss(const Job& job, const ParallelContext& context) {
+  if (job.model.text_tower) return {contrastive_loss(context), {"accuracy"}};
   if (job.model.transformer.reconstructs) {
     return {reconstruction_loss(*job.model.transformer.patches), {}};
   }

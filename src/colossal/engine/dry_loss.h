@@ -15,9 +15,9 @@ struct DryLoss {
   std::vector<std::string> metrics;  // EngineConfig::metrics of this loss
 };
 
-// Returns the loss that a batch of batch_specification() has: score_loss() for models that give
-// scores, reconstruction_loss() for those that reconstruct patches, else the cross-entropy of
-// tokens. `context` must outlive the result.
+// Returns the loss that a batch of batch_specification() has: contrastive_loss() for models of two
+// towers, score_loss() for those that give scores, reconstruction_loss() for those that reconstruct
+// patches, else the cross-entropy of tokens. `context` must outlive the result.
 DryLoss dry_loss(const Job& job, const ParallelContext& context);
 
 }  // namespace colossal

@@ -9,7 +9,7 @@
 #include "colossal/memory/chunk_engine.h"
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/models/assembly.h"
-#include "colossal/models/language_model.h"
+#include "colossal/models/model.h"
 #include "colossal/nn/builder.h"
 
 namespace colossal {
@@ -25,7 +25,7 @@ class ModelView {
   ModelView(const Job& job, const ParallelContext& groups, const memory::ChunkEngine& weights);
   ~ModelView();
 
-  models::LanguageModel& model() const { return *assembly_.model; }
+  models::Model& model() const { return *assembly_.model; }
 
  private:
   models::Assembly assembly_;

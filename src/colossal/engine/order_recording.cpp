@@ -16,10 +16,10 @@ namespace colossal {
 namespace {
 
 // Uses all weights that a task may use. A task that uses fewer weights uses them in the same order.
-LossSum all_heads(models::LanguageModel& model, const nn::BlockState& state,
-                  const data::Batch& batch, const nn::StepContext& context) {
+LossSum all_heads(models::Model& model, const nn::BlockState& state, const data::Batch& batch,
+                  const nn::StepContext& context) {
   LossSum loss = cross_entropy_of_all(model, state, batch, context);
-  loss.sum = loss.sum + model.head_values(state.output(), context).sum();
+  loss.sum = loss.sum + model.value_head().values(state.output(), context).sum();
   return loss;
 }
 

@@ -9,10 +9,10 @@
 
 namespace colossal {
 
-at::Tensor scores_of_rows(models::LanguageModel& model, const nn::BlockState& state,
+at::Tensor scores_of_rows(models::Model& model, const nn::BlockState& state,
                           const data::Batch& batch, const nn::StepContext& step,
                           const ParallelContext& context) {
-  const at::Tensor scores = model.head_scores(state.output(), step);
+  const at::Tensor scores = model.score_head().scores(state.output(), step);
   const at::ScalarType wide = scores.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const at::Tensor pooling = batch.find(data::kPooling);
   const at::Tensor pooled =
@@ -64,7 +64,7 @@ const char* score_metric(models::Problem problem) {
 }
 
 HeadLoss score_loss(models::Problem problem, const ParallelContext& context) {
-  return [problem, &context](models::LanguageModel& model, const nn::BlockState& state,
+  return [problem, &context](models::Model& model, const nn::BlockState& state,
                              const data::Batch& batch, const nn::StepContext& step) {
     const at::Tensor scores = scores_of_rows(model, state, batch, step, context);
     const at::Tensor& targets = batch.at(data::kTargets);

@@ -9,7 +9,7 @@
 #include "colossal/engine/staged_model.h"
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/models/labels.h"
-#include "colossal/models/language_model.h"
+#include "colossal/models/model.h"
 
 namespace colossal {
 
@@ -18,7 +18,7 @@ namespace colossal {
 // (data::local_batch()), with the field data::kPooling if it is of texts. state: after the last
 // block. step: the context of the forward pass that computed it. Law with sp > 1: an all-reduce of
 // the scores of all rows over sp, in the forward pass only.
-at::Tensor scores_of_rows(models::LanguageModel& model, const nn::BlockState& state,
+at::Tensor scores_of_rows(models::Model& model, const nn::BlockState& state,
                           const data::Batch& batch, const nn::StepContext& step,
                           const ParallelContext& context);
 

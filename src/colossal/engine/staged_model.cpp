@@ -18,29 +18,39 @@ StagedModel one_stage(LossFunction loss) {
   }};
 }
 
-LossSum cross_entropy(models::LanguageModel& model, const nn::BlockState& state,
-                      const data::Batch& batch, const nn::StepContext& context) {
-  return {.sum = model.head_loss_sum(state.output(), batch.at(data::kLabels), context),
+StagedModel as_in_training(StagedModel model) {
+  model.context = [context = model.context](const data::Batch& batch, const nn::StepContext& base,
+                                            const nn::SequencePart& part) {
+    nn::StepContext training = base;
+    training.training = true;
+    return context(batch, training, part);
+  };
+  return model;
+}
+
+LossSum cross_entropy(models::Model& model, const nn::BlockState& state, const data::Batch& batch,
+                      const nn::StepContext& context) {
+  return {.sum = model.token_head().loss_sum(state.output(), batch.at(data::kLabels), context),
           .count = batch.at(data::kLabels).ne(ops::kIgnoredLabel).sum().item<int64_t>()};
 }
 
-LossSum cross_entropy_of_all(models::LanguageModel& model, const nn::BlockState& state,
+LossSum cross_entropy_of_all(models::Model& model, const nn::BlockState& state,
                              const data::Batch& batch, const nn::StepContext& context) {
-  return {.sum = model.head_loss_sum(state.output(), batch.at(data::kLabels), context),
+  return {.sum = model.token_head().loss_sum(state.output(), batch.at(data::kLabels), context),
           .count = batch.at(data::kLabels).numel()};
 }
 
 namespace {
 
 // The inverse of BlockState::tensors(), of the first tensors of `state`.
-nn::BlockState block_state_of(const models::LanguageModel& model, const StageState& state) {
+nn::BlockState block_state_of(const models::Model& model, const StageState& state) {
   const auto conditions = state.begin() + model.num_streams();
   return {{state.begin(), conditions}, {conditions, conditions + model.num_conditions()}};
 }
 
 }  // namespace
 
-StagedModel stages_of(models::LanguageModel& model, const Strategy& strategy, HeadLoss loss,
+StagedModel stages_of(models::Model& model, const Strategy& strategy, HeadLoss loss,
                       RouterLoss router_loss) {
   const auto run = [&model, strategy, loss = std::move(loss), router_loss = std::move(router_loss)](
                        int stage, const StageState& state, const data::Batch& batch,

@@ -14,7 +14,7 @@
 #include "colossal/data/batch.h"
 #include "colossal/engine/router_loss.h"
 #include "colossal/mesh/parallel_context.h"
-#include "colossal/models/language_model.h"
+#include "colossal/models/model.h"
 #include "colossal/nn/sequence_part.h"
 #include "colossal/nn/step_context.h"
 
@@ -81,18 +81,20 @@ struct StagedModel {
 
 // Makes a model of a single stage, which `loss` runs.
 StagedModel one_stage(LossFunction loss);
+// Returns `model` with the dropout of training, also where it is only evaluated.
+StagedModel as_in_training(StagedModel model);
 
 // A function that computes the loss of a language model from the state after its last block. batch:
 // result of local_batch().
-using HeadLoss = std::function<LossSum(models::LanguageModel& model, const nn::BlockState& state,
+using HeadLoss = std::function<LossSum(models::Model& model, const nn::BlockState& state,
                                        const data::Batch& batch, const nn::StepContext& context)>;
 // HeadLoss functions that return the cross-entropy of next-token prediction over the field
 // data::kLabels.
 // cross_entropy() leaves out ignored labels. cross_entropy_of_all() is for batches without ignored
 // labels, and saves the time to count them.
-LossSum cross_entropy(models::LanguageModel& model, const nn::BlockState& state,
-                      const data::Batch& batch, const nn::StepContext& context);
-LossSum cross_entropy_of_all(models::LanguageModel& model, const nn::BlockState& state,
+LossSum cross_entropy(models::Model& model, const nn::BlockState& state, const data::Batch& batch,
+                      const nn::StepContext& context);
+LossSum cross_entropy_of_all(models::Model& model, const nn::BlockState& state,
                              const data::Batch& batch, const nn::StepContext& context);
 
 // Cuts a language model into the stages of `strategy`. The first stage also has the embedding, the
@@ -101,7 +103,7 @@ LossSum cross_entropy_of_all(models::LanguageModel& model, const nn::BlockState&
 // router losses, stages also pass on the records of their routers, since the last stage computes
 // these losses for all layers. `model` must outlive the result. The result has no state_like: call
 // pipelined() in state_shapes.h instead if there may be several stages.
-StagedModel stages_of(models::LanguageModel& model, const Strategy& strategy,
+StagedModel stages_of(models::Model& model, const Strategy& strategy,
                       HeadLoss loss = cross_entropy_of_all, RouterLoss router_loss = nullptr);
 
 }  // namespace colossal

@@ -19,7 +19,7 @@ struct StateShapes::DryModel {
   DryModel(const ModelSource& source, const ParallelContext& real)
       : world(comm::dry_world(real.rank(), real.world().size())),
         context(*world, real.strategy(), at::kMeta),
-        build(parallel::make_builder(context, source.sharding)),
+        build(parallel::make_builder(context, source.shardings)),
         model(source.make(*build)),
         stages(stages_of(*model, real.strategy(), cross_entropy_of_all,
                          make_router_loss(source.router_losses, context))) {
@@ -29,13 +29,13 @@ struct StateShapes::DryModel {
   std::unique_ptr<comm::World> world;
   ParallelContext context;
   std::unique_ptr<nn::Builder> build;
-  std::unique_ptr<models::LanguageModel> model;
+  std::unique_ptr<models::Model> model;
   StagedModel stages;
 };
 
 ModelSource model_source_of(const Job& job) {
   return {
-      .sharding = models::sharding(job.model),
+      .shardings = models::shardings(job.model),
       .make = [model = job.model](nn::Builder& build) { return models::build_model(model, build); },
       .compute = job.precision.compute,
       .router_losses = job.model.transformer.router_losses};
@@ -80,7 +80,7 @@ StageState StateShapes::run(int stage, const data::Batch& batch) {
   return state;
 }
 
-StagedModel pipelined(models::LanguageModel& model, const ModelSource& source,
+StagedModel pipelined(models::Model& model, const ModelSource& source,
                       const ParallelContext& context, HeadLoss loss) {
   StagedModel stages = stages_of(model, context.strategy(), std::move(loss),
                                  make_router_loss(source.router_losses, context));

@@ -10,7 +10,7 @@
 
 #include "colossal/engine/staged_model.h"
 #include "colossal/job/job.h"
-#include "colossal/models/language_model.h"
+#include "colossal/models/model.h"
 #include "colossal/nn/builder.h"
 #include "colossal/parallel/sharding.h"
 
@@ -18,8 +18,8 @@ namespace colossal {
 
 // How to construct a second instance of a model, for a dry run.
 struct ModelSource {
-  parallel::Sharding sharding;  // how tensor parallelism shards the layers
-  std::function<std::unique_ptr<models::LanguageModel>(nn::Builder&)> make;  // builds the model
+  parallel::Shardings shardings;  // how tensor parallelism shards the layers
+  std::function<std::unique_ptr<models::Model>(nn::Builder&)> make;  // builds the model
   at::ScalarType compute = at::kFloat;  // dtype in which the model computes
   nn::RouterLosses router_losses = {};  // see router_loss.h; default: none
 };
@@ -53,7 +53,7 @@ class StateShapes {
 // function from which the rank of the next stage learns what it will receive. It is
 // StateShapes::after() of a second instance of the model, made from `source`. `model` and `context`
 // must outlive the result.
-StagedModel pipelined(models::LanguageModel& model, const ModelSource& source,
+StagedModel pipelined(models::Model& model, const ModelSource& source,
                       const ParallelContext& context, HeadLoss loss = cross_entropy_of_all);
 
 }  // namespace colossal

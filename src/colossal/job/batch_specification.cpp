@@ -1,6 +1,7 @@
 #include "colossal/job/batch_specification.h"
 
 #include "colossal/data/image_batch.h"
+#include "colossal/data/pair_fields.h"
 #include "colossal/data/score_fields.h"
 #include "colossal/data/text_batch.h"
 #include "colossal/models/labels.h"
@@ -21,6 +22,20 @@ void add_score_fields(const Job& job, data::BatchSpecification& specification) {
                                   .shape = {classes ? 1 : job.model.facts.scores}});
 }
 
+void add_pair_fields(const models::TextTower& texts, data::BatchSpecification& specification) {
+  const int64_t length = texts.transformer.positions;
+  specification.fields.push_back({.name = data::kTokens, .shape = {length}, .sequence_dim = 1});
+  specification.fields.push_back(
+      {.name = data::kPooling, .type = at::kDouble, .shape = {length}, .sequence_dim = 1});
+  for (const char* name : {data::kImageGradients, data::kTextGradients}) {
+    specification.fields.push_back({.name = name, .type = at::kFloat, .shape = {texts.features}});
+  }
+  for (const char* name :
+       {data::kScaleGradients, data::kBiasGradients, data::kPairLosses, data::kPairMatches}) {
+    specification.fields.push_back({.name = name, .type = at::kFloat});
+  }
+}
+
 }  // namespace
 
 data::BatchSpecification batch_specification(const Job& job) {
@@ -30,6 +45,7 @@ data::BatchSpecification batch_specification(const Job& job) {
               : data::text_specification(job.sequence_length, job.config.data.separate_documents,
                                          job.model.facts.encoder_layers > 0);
   if (job.model.facts.scores > 0) add_score_fields(job, specification);
+  if (const auto& texts = job.model.text_tower) add_pair_fields(*texts, specification);
   if (job.model.transformer.reconstructs) {
     specification.fields.push_back(
         {.name = data::kMasks, .type = at::kBool, .shape = {patches->rows() * patches->columns()}});

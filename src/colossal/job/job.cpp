@@ -181,7 +181,7 @@ Job resolve_with_model(const RunConfig& config, const Machine& machine,
           .strategy = resolve_parallel(config.parallel, machine.ranks),
           .model = model,
           .precision = {}};
-  if (!job.model.transformer.patches) job.tokenizer = resolve_tokenizer(config);
+  if (job.model.reads_texts()) job.tokenizer = resolve_tokenizer(config);
   resolve_heads(job.model.facts, job.strategy);
   require_experts(job.strategy, job.model.facts);
   if (!config.experts.observed.empty()) {

@@ -6,7 +6,7 @@
 
 #include "colossal/job/run_config.h"
 #include "colossal/mesh/strategy.h"
-#include "colossal/models/language_model.h"
+#include "colossal/models/model_facts.h"
 #include "colossal/parallel/pipeline/costs.h"
 #include "colossal/parallel/pipeline/schedule.h"
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "colossal/models/language_model.h"
+#include "colossal/models/model_facts.h"
 
 namespace colossal {
 

@@ -165,13 +165,17 @@ void refuse_nothing_to_compare(const RunConfig& config) {
 
 namespace {
 
-// Refuses keys of texts for a model that reads images.
-void refuse_text_keys(const DataConfig& data) {
+// Refuses keys of texts for a model that reads images. reads_texts: whether it reads texts, too.
+void refuse_text_keys(const DataConfig& data, bool reads_texts) {
   const DataConfig unset;
-  const auto refuse_if = [](bool given, const std::string& key) {
-    if (given) refuse(key, "the model reads images, not texts", fmt::format("leave {} out", key));
+  const auto refuse_if = [&](bool given, const std::string& key) {
+    if (!given) return;
+    refuse(key,
+           reads_texts ? "the texts that the model reads are those of images"
+                       : "the model reads images, not texts",
+           fmt::format("leave {} out", key));
   };
-  refuse_if(data.tokenizer.has_value(), "data.tokenizer");
+  refuse_if(data.tokenizer.has_value() && !reads_texts, "data.tokenizer");
   refuse_if(data.bos.has_value(), "data.bos");
   refuse_if(data.objective.has_value(), "data.objective");
   refuse_if(data.separate_documents, "data.separate_documents");
@@ -181,14 +185,18 @@ void refuse_text_keys(const DataConfig& data) {
   refuse_if(data.format != unset.format, "data.format");
 }
 
-// Refuses keys that a model for masked patches has no use for.
-void refuse_keys_without_masks(const RunConfig& config) {
-  for (const std::string& name : config.data.augment) {
+// Refuses augmentations that mix images, for a model that learns no classes.
+void refuse_mixing(const DataConfig& data) {
+  for (const std::string& name : data.augment) {
     if (name != "mixup" && name != "cutmix") continue;
     refuse(fmt::format("data.augment = \"{}\"", name),
-           "it mixes the classes of images, and the model learns none, but to reconstruct images",
-           "leave it out");
+           "it mixes images with their classes, and the model learns no classes", "leave it out");
   }
+}
+
+// Refuses keys that a model for masked patches has no use for.
+void refuse_keys_without_masks(const RunConfig& config) {
+  refuse_mixing(config.data);
   if (config.adapter.kind != "none") {
     refuse(fmt::format("adapter.kind = \"{}\"", config.adapter.kind),
            "the model learns the embedding of masked patches, which an adapter does not have",
@@ -212,7 +220,8 @@ void refuse_keys_of_masks(const DataConfig& data) {
 void refuse_impossible_data(const RunConfig& config, const models::ModelSpecification& model) {
   if (model.transformer.reconstructs) refuse_keys_without_masks(config);
   if (model.transformer.patches) {
-    refuse_text_keys(config.data);
+    refuse_text_keys(config.data, model.reads_texts());
+    if (model.text_tower) refuse_mixing(config.data);
     if (!model.transformer.reconstructs) return refuse_keys_of_masks(config.data);
     resolve_masks(config.data, *model.transformer.patches);  // refuses wrong settings
     return;

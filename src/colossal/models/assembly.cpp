@@ -6,7 +6,7 @@
 namespace colossal::models {
 
 Assembly assemble(const ModelSpecification& specification, const ParallelContext& context) {
-  Assembly made{.build = parallel::make_builder(context, sharding(specification)),
+  Assembly made{.build = parallel::make_builder(context, shardings(specification)),
                 .model = nullptr};
   made.model = build_model(specification, *made.build);
   return made;

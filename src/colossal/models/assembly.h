@@ -6,14 +6,14 @@
 
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/models/families.h"
-#include "colossal/models/language_model.h"
+#include "colossal/models/model.h"
 #include "colossal/nn/builder.h"
 
 namespace colossal::models {
 
 struct Assembly {
   std::unique_ptr<nn::Builder> build;
-  std::unique_ptr<LanguageModel> model;
+  std::unique_ptr<Model> model;
 
   // Of all pipeline stages.
   const nn::ParameterList& parameters() const { return build->parameters(); }

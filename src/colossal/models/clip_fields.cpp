@@ -35,7 +35,11 @@ TransformerConfig read_image_tower(ConfigFields& fields, ImageTower tower) {
     config.patches = read_patches(vision, config, std::move(tower.prefix), 16);
     config.patches->positions_with_batch = false;
     config.positions = config.patches->num_tokens();
-    if (tower.has_pooling_head) vision.replace("vision_use_head", false);
+    if (tower.pooling_head && *tower.pooling_head) {
+      vision.require("vision_use_head", true);
+    } else if (tower.pooling_head) {
+      vision.replace("vision_use_head", false);
+    }
     return config;
   });
 }
@@ -49,9 +53,28 @@ void use_whole_tower_configs(nlohmann::json& config) {
   }
 }
 
-WeightNames image_tower_names() {
+TextTower read_text_tower(ConfigFields& fields, const TextTowerForm& form) {
+  return fields.inside("text_config", form.defaults, [&](ConfigFields& text) {
+    TextTower tower;
+    tower.transformer = read_tower(text);
+    tower.transformer.vocabulary = text.required_size("vocab_size", kMaximumVocabulary);
+    tower.transformer.positions = text.required_size("max_position_embeddings", kMaximumPositions);
+    tower.transformer.learned_positions = true;
+    tower.transformer.causal = form.causal;
+    const int64_t last = tower.transformer.vocabulary - 1;
+    tower.end_token = text.count("eos_token_id", 0, kMaximumVocabulary);
+    tower.pad_token = text.count("pad_token_id", 0, last);
+    if (text.has("projection_size")) {
+      tower.features = text.required_size("projection_size", kMaximumWidth);
+    }
+    text.ignore("bos_token_id");
+    return tower;
+  });
+}
+
+WeightNames tower_names(const TransformerConfig& images) {
   return {
-      .blocks = "vision_model.encoder.layers.",
+      .blocks = "text_model.encoder.layers.",
       .of_a_block = {{"attention_norm", "layer_norm1"},
                      {"query", "self_attn.q_proj"},
                      {"key", "self_attn.k_proj"},
@@ -63,23 +86,34 @@ WeightNames image_tower_names() {
       .others = {{"patch_embedding", "vision_model.embeddings.patch_embedding"},
                  {"patch_embedding.positions", "vision_model.embeddings.position_embedding.weight"},
                  {"final_norm", "vision_model.post_layernorm"},
-                 {"score", "classifier"}},
+                 {"score", "classifier"},
+                 {"text_token_embedding", "text_model.embeddings.token_embedding"},
+                 {"text_position_embedding", "text_model.embeddings.position_embedding"},
+                 {"text_final_norm", "text_model.final_layer_norm"},
+                 {"logit_scale.value", "logit_scale"},
+                 {"logit_bias.value", "logit_bias"}},
       .computed = {".position_ids"},
+      .encoder_layers = images.layers,
+      .encoder_blocks = "vision_model.encoder.layers.",
       .unused = {"text_model.", "text_projection.", "visual_projection.", "logit_scale",
                  "logit_bias", "vision_model.head."}};
 }
 
-Preset tower_preset(const char* name, const char* architecture, int64_t layers, int64_t hidden,
-                    int64_t heads, int64_t patch) {
+Preset tower_preset(const char* name, const char* architecture, const TowerSizes& images,
+                    int64_t patch, const TowerSizes& texts) {
+  const auto sizes = [](const TowerSizes& tower) {
+    return nlohmann::json{{"hidden_size", tower.hidden},
+                          {"intermediate_size", 4 * tower.hidden},
+                          {"num_hidden_layers", tower.layers},
+                          {"num_attention_heads", tower.heads}};
+  };
+  nlohmann::json vision = sizes(images);
+  vision["patch_size"] = patch;
   return {name,
-          {{"vision_config",
-            {{"hidden_size", hidden},
-             {"intermediate_size", 4 * hidden},
-             {"num_hidden_layers", layers},
-             {"num_attention_heads", heads},
-             {"patch_size", patch}}},
-           {"architectures", {architecture}},
-           {"num_labels", 1000}}};
+          {{"vision_config", vision},
+           {"text_config", sizes(texts)},
+           {"projection_dim", texts.hidden},
+           {"architectures", {architecture}}}};
 }
 
 }  // namespace colossal::models

@@ -9,6 +9,7 @@
 #include "colossal/image/processor.h"
 #include "colossal/io/json.h"
 #include "colossal/io/tensor_directory.h"
+#include "colossal/models/dual_encoder.h"
 #include "colossal/models/families/list.h"
 #include "colossal/models/family_lookup.h"
 #include "colossal/models/nearest_field.h"
@@ -102,6 +103,7 @@ int64_t count_scores(const nlohmann::json& config) {
 }
 
 constexpr std::string_view kReconstructingEnd = "ForMaskedImageModeling";
+constexpr std::string_view kHeadlessEnd = "Model";
 
 // Whether the model reconstructs masked patches of images.
 bool reconstructs(const nlohmann::json& config) {
@@ -116,6 +118,18 @@ std::string class_stem(const Family& family) {
     if (predicting.ends_with(end)) return predicting.substr(0, predicting.rfind(end));
   }
   return predicting;
+}
+
+// Whether the model has two towers, of which one is for texts.
+bool has_text_tower(const nlohmann::json& config) {
+  const Family& family = family_of(config);
+  return family.read_text_tower &&
+         class_of(config) == fmt::format("{}{}", class_stem(family), kHeadlessEnd);
+}
+
+ModelFacts facts_of(const ModelSpecification& specification) {
+  return specification.text_tower ? facts(specification.transformer, *specification.text_tower)
+                                  : facts(specification.transformer);
 }
 
 // Returns the class of the family that gives scores, such as "LlamaForSequenceClassification".
@@ -142,6 +156,23 @@ void add_reconstruction(nlohmann::json& config, const nlohmann::json& overrides)
   }
   config["architectures"] = {fmt::format("{}{}", class_stem(family), kReconstructingEnd)};
   if (!overrides.contains("encoder_stride")) config["encoder_stride"] = model.patches->patch;
+  for (const char* field : {"num_labels", "id2label", "label2id", "problem_type"}) {
+    config.erase(field);
+  }
+}
+
+// Turns the config.json of a family of two towers into that of the model that has both.
+void add_text_tower(nlohmann::json& config, const std::string& folder) {
+  const Family& family = family_of(config);
+  if (has_text_tower(config)) return;
+  const std::string both = fmt::format("{}{}", class_stem(family), kHeadlessEnd);
+  if (!folder.empty() && io::holds_weights(folder)) {
+    throw ConfigError(fmt::format(
+        "{}: a folder of {} has only the tower for images; images and texts are trained together "
+        "from a folder of {}, or use colossal tune classify",
+        folder, class_of(config), both));
+  }
+  config["architectures"] = {both};
   for (const char* field : {"num_labels", "id2label", "label2id", "problem_type"}) {
     config.erase(field);
   }
@@ -175,12 +206,13 @@ bool guesses(const nlohmann::json& config) {
 // Whether the folder's model is of the class without a head, such as BertModel, whose tensors lack
 // the prefix Family::body.
 bool is_headless(const nlohmann::json& config, const Family& family) {
-  return !family.body.empty() && class_of(config) == class_stem(family) + "Model";
+  return !family.body.empty() &&
+         class_of(config) == fmt::format("{}{}", class_stem(family), kHeadlessEnd);
 }
 
 void add_value_head(ModelSpecification& specification) {
   specification.transformer.value_head = true;
-  specification.facts = facts(specification.transformer);
+  specification.facts = facts_of(specification);
   if (specification.weights.empty()) return;
   const io::TensorDirectory folder(specification.weights);
   if (!folder.contains(std::string(kValueHead) + ".weight")) {
@@ -197,6 +229,10 @@ ModelSpecification specify(nlohmann::json config) {
   ConfigFields fields(config, family.defaults);
   ModelSpecification specification;
   specification.transformer = read_model(family, fields);
+  const bool two_towers = has_text_tower(config);
+  if (two_towers) {
+    specification.text_tower = family.read_text_tower(fields, specification.transformer);
+  }
   specification.other_fields = fields.unread_fields();
   specification.config = fields.resolved();
   specification.config["model_type"] = family.model_type;
@@ -207,12 +243,15 @@ ModelSpecification specify(nlohmann::json config) {
     specification.config["architectures"] = {
         fmt::format("{}{}", class_stem(family), kReconstructingEnd)};
   }
+  if (two_towers) {
+    specification.config["architectures"] = {fmt::format("{}{}", class_stem(family), kHeadlessEnd)};
+  }
   if (guesses(config)) {
     specification.transformer.is_draft_head = true;
     specification.config["architectures"] = {
         fmt::format("{}{}", family.architecture, kGuessingEnd)};
   }
-  specification.facts = facts(specification.transformer);
+  specification.facts = facts_of(specification);
   return specification;
 }
 
@@ -220,7 +259,8 @@ ModelSpecification specify(nlohmann::json config, double dropout) {
   if (dropout >= 0) {
     const Family& family = family_of(config);
     ConfigFields fields(config, family.defaults);
-    read_model(family, fields);
+    TransformerConfig model = read_model(family, fields);
+    if (has_text_tower(config)) family.read_text_tower(fields, model);
     for (std::string field : fields.dropouts()) {
       std::ranges::replace(field, '.', '/');
       config[nlohmann::json::json_pointer("/" + field)] = dropout;
@@ -292,7 +332,11 @@ ModelSpecification specify(const ModelRequest& request) {
   }
   if (request.draft_head && !guesses(config)) config = config_of_draft_head(config);
   if (!request.labels.empty()) add_scores(config, request);
-  if (request.pretrains) add_reconstruction(config, request.overrides);
+  if (request.pretrains && family_of(config).read_text_tower) {
+    add_text_tower(config, request.path);
+  } else if (request.pretrains) {
+    add_reconstruction(config, request.overrides);
+  }
   return specify(std::move(config), request.dropout);
 }
 
@@ -348,14 +392,14 @@ void tie_head_as_stored(ModelSpecification& specification) {
   if (!specification.transformer.tied_head) {
     if (folder.contains(head) || !folder.contains(table)) return;
     specification.transformer.tied_head = true;
-    specification.facts = facts(specification.transformer);
+    specification.facts = facts_of(specification);
     return;
   }
   if (!folder.contains(head) || !folder.contains(table)) return;
   if (read_bytes(folder, head) == read_bytes(folder, table)) return;
   specification.transformer.tied_head = false;
   specification.config["tie_word_embeddings"] = false;
-  specification.facts = facts(specification.transformer);
+  specification.facts = facts_of(specification);
 }
 
 // Refuses an encoder-decoder that adds other numbers than 0 to its logits.
@@ -399,7 +443,8 @@ void log_unknown_fields(const std::filesystem::path& folder) {
   simplify(config);
   const Family& family = family_of(config);
   ConfigFields fields(config, family.defaults);
-  read_model(family, fields);
+  TransformerConfig model = read_model(family, fields);
+  if (has_text_tower(config)) family.read_text_tower(fields, model);
   const std::vector<std::string> unknown = fields.unknown_fields();
   if (unknown.empty()) return;
   log::info("{}: nothing reads {}; saved folders keep {}", path, fmt::join(unknown, ", "),
@@ -438,7 +483,7 @@ TransformerConfig read_model(const Family& family, ConfigFields& fields) {
 
 std::vector<std::string> parameter_names(const ModelSpecification& specification) {
   nn::DenseBuilder build;
-  const Transformer model(build, specification.transformer);
+  const auto model = make_layers(specification, build);
   std::vector<std::string> names;
   for (const nn::ParameterHandle& parameter : build.parameters()) names.push_back(parameter->name);
   return names;
@@ -505,7 +550,7 @@ void read_size_of_images(const std::filesystem::path& folder, ModelSpecification
   patches->height = size->height;
   patches->width = size->width;
   specification.transformer.positions = patches->num_tokens();
-  specification.facts = facts(specification.transformer);
+  specification.facts = facts_of(specification);
 }
 
 }  // namespace
@@ -550,8 +595,14 @@ ModelSpecification resolve_model(const ModelRequest& request) {
   return specification;
 }
 
-std::unique_ptr<LanguageModel> build_model(const ModelSpecification& specification,
-                                           nn::Builder& build) {
+std::unique_ptr<Model> make_layers(const ModelSpecification& specification, nn::Builder& build) {
+  if (const auto& texts = specification.text_tower) {
+    return std::make_unique<DualEncoder>(build, specification.transformer, *texts);
+  }
+  return std::make_unique<Transformer>(build, specification.transformer);
+}
+
+std::unique_ptr<Model> build_model(const ModelSpecification& specification, nn::Builder& build) {
   if (const auto& adapter = specification.adapter) {
     nn::AdapterOptions options =
         adapter->prefix
@@ -560,11 +611,15 @@ std::unique_ptr<LanguageModel> build_model(const ModelSpecification& specificati
     options.base = adapter->base;
     build.adapt(std::move(options));
   }
-  return std::make_unique<Transformer>(build, specification.transformer);
+  return make_layers(specification, build);
 }
 
-parallel::Sharding sharding(const ModelSpecification& specification) {
-  return sharding(specification.transformer);
+parallel::Shardings shardings(const ModelSpecification& specification) {
+  parallel::Shardings shardings{sharding(specification.transformer)};
+  if (const auto& texts = specification.text_tower) {
+    shardings.push_back(sharding(texts->transformer));
+  }
+  return shardings;
 }
 
 }  // namespace colossal::models

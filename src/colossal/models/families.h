@@ -16,7 +16,9 @@
 #include "colossal/adapters/peft_folder.h"
 #include "colossal/adapters/prefix.h"
 #include "colossal/layout/tensor_slice.h"
+#include "colossal/models/model.h"
 #include "colossal/models/stored_form.h"
+#include "colossal/models/text_tower.h"
 #include "colossal/models/transformer_config.h"
 #include "colossal/nn/builder.h"
 #include "colossal/parallel/sharding.h"
@@ -52,7 +54,10 @@ struct ModelSpecification {
   // The other fields of the given config.json, which are copied to checkpoints.
   nlohmann::json other_fields;
   TransformerConfig transformer;
+  // Of a model of two towers: its tower for texts. `transformer` is then the tower for images.
+  std::optional<TextTower> text_tower = std::nullopt;
   ModelFacts facts;  // of the model with its adapter
+  bool reads_texts() const { return text_tower || !transformer.patches; }
   // Folder of the model's weights; empty: the weights are newly initialized.
   std::filesystem::path weights;
   // If `weights` is set: names of the parameters that are not in the folder and are newly
@@ -86,8 +91,9 @@ struct ModelRequest {
   // Whether `labels` replace other labels that the folder's model has: the head is then newly
   // initialized.
   bool replace_labels = false;
-  // Whether the model, if it reads images, is to be pretrained: it then reconstructs masked patches
-  // (TransformerConfig::reconstructs). The head and the mask token are newly initialized if the
+  // Whether the model, if it reads images, is to be pretrained. One of a family of two towers then
+  // has both (ModelSpecification::text_tower). Any other reconstructs masked patches
+  // (TransformerConfig::reconstructs); the head and the mask token are newly initialized if the
   // folder has none. Not together with `labels`.
   bool pretrains = false;
   // Whether to add a value head (TransformerConfig::value_head). The head is newly initialized if
@@ -115,8 +121,7 @@ StoredForm stored_form_of(const std::filesystem::path& folder);
 
 // Constructs the model's layers, with its adapter, by `build`. The parameters are in
 // build.parameters().
-std::unique_ptr<LanguageModel> build_model(const ModelSpecification& specification,
-                                           nn::Builder& build);
+std::unique_ptr<Model> build_model(const ModelSpecification& specification, nn::Builder& build);
 
 // Returns everything that can have an adapter: the token embedding, the linear layers and stacks of
 // experts of the blocks, and the heads.
@@ -147,8 +152,8 @@ void set_adapter(ModelSpecification& specification, std::optional<ModelAdapter> 
 ModelSpecification with_adapter(ModelSpecification specification,
                                 const std::filesystem::path& folder);
 
-// Returns how tensor parallelism shards the model's layers.
-parallel::Sharding sharding(const ModelSpecification& specification);
+// Returns how tensor parallelism shards the layers of the model's towers.
+parallel::Shardings shardings(const ModelSpecification& specification);
 
 // Returns where a run that trains this model stores a parameter: in the model's own files or, for
 // parameters of an adapter and for ModelAdapter::trained, in peft files. parameter: its name in the

@@ -8,7 +8,6 @@
 #include "colossal/base/error.h"
 #include "colossal/models/families.h"
 #include "colossal/models/family_lookup.h"
-#include "colossal/models/transformer.h"
 #include "colossal/nn/dense_builder.h"
 
 namespace colossal::models {
@@ -161,7 +160,7 @@ std::vector<std::string> list_trained(const ModelSpecification& specification,
   if (modules.empty()) return {};
   const WeightNames names = names_of(specification);
   nn::DenseBuilder build;
-  const Transformer with_all(build, specification.transformer);
+  const auto with_all = make_layers(specification, build);
   std::set<std::string> trained, found, others;
   for (const nn::ParameterHandle& parameter : build.parameters()) {
     for (const std::string& tensor : slice_of(names, parameter->name).names()) {
@@ -202,7 +201,7 @@ std::vector<adapters::Product> list_products(const ModelSpecification& specifica
     products.push_back({name, module_of_product(names, name)});
     return std::nullopt;
   }});
-  const Transformer asks_for_all(build, specification.transformer);
+  const auto asks_for_all = make_layers(specification, build);
   return products;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "colossal/models/config_fields.h"
+#include "colossal/models/text_tower.h"
 #include "colossal/models/transformer_config.h"
 #include "colossal/models/weight_names.h"
 
@@ -39,6 +40,9 @@ struct Family {
   // class for sequence classification. Throws FieldError. Null: a linear layer without bias, whose
   // scores at the last token count, as all decoders have.
   void (*read_scores)(ConfigFields& fields, TransformerConfig& config) = nullptr;
+  // Reads the tower for texts of the family's class for contrastive training, "..Model", and sets
+  // the head of `images`, its tower for images. Throws FieldError. Null: there is no such class.
+  TextTower (*read_text_tower)(ConfigFields& fields, TransformerConfig& images) = nullptr;
   // Sets the head of the family's class for masked images (TransformerConfig::reconstructs). Throws
   // FieldError. Null: transformers has no such class.
   void (*read_reconstruction)(ConfigFields& fields, TransformerConfig& config) = nullptr;

@@ -1,6 +1,7 @@
 // Functions that families.cpp and families_tensors.cpp share.
 #pragma once
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -18,6 +19,9 @@ const Family& family_of(const nlohmann::json& config);
 
 // Reads a config.json of the family, the number of scores included.
 TransformerConfig read_model(const Family& family, ConfigFields& fields);
+
+// Makes the model's layers, without an adapter.
+std::unique_ptr<Model> make_layers(const ModelSpecification& specification, nn::Builder& build);
 
 // Returns the names of the model's parameters, without those of an adapter.
 std::vector<std::string> parameter_names(const ModelSpecification& specification);

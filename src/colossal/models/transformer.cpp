@@ -39,6 +39,8 @@ Transformer::Transformer(nn::Builder& build, const TransformerConfig& config)
     : virtual_tokens_(build.virtual_tokens()),
       embedding_scale_(config.embedding_scale),
       encoder_layers_(config.encoder_layers),
+      gives_scores_(config.scores > 0),
+      reconstructs_(config.reconstructs),
       patches_(config.patches),
       scored_position_(config.scored_position) {
   const nn::Initializer normal = nn::Initializer::normal(config.initializer_range);
@@ -133,6 +135,15 @@ Transformer::Transformer(nn::Builder& build, const TransformerConfig& config)
     freeze(build, "token_embedding.");
     freeze(build, "head.");
   }
+}
+
+Transformer::Parts Transformer::parts() {
+  Parts parts;
+  if (token_embedding_) parts = {.text_inputs = this, .token_head = this};
+  if (gives_scores_) parts.score_head = this;
+  if (reconstructs_) parts.pixel_head = this;
+  if (value_head_) parts.value_head = this;
+  return parts;
 }
 
 void Transformer::freeze(const nn::Builder& build, std::string_view prefix) {
@@ -263,13 +274,13 @@ at::Tensor Transformer::head_input(const at::Tensor& states, const nn::StepConte
   return score_dropout_ ? score_dropout_->forward(y, context) : y;
 }
 
-at::Tensor Transformer::head_loss_sum(const at::Tensor& x, const at::Tensor& labels,
-                                      const nn::StepContext& context) {
+at::Tensor Transformer::loss_sum(const at::Tensor& x, const at::Tensor& labels,
+                                 const nn::StepContext& context) {
   return head_->loss_sum(head_input(final_states(x, context), context), labels, context);
 }
 
-at::Tensor Transformer::head_log_probabilities(const at::Tensor& x, const at::Tensor& labels,
-                                               const nn::StepContext& context) {
+at::Tensor Transformer::log_probabilities(const at::Tensor& x, const at::Tensor& labels,
+                                          const nn::StepContext& context) {
   return head_->log_probabilities(head_input(final_states(x, context), context), labels, context);
 }
 
@@ -277,12 +288,12 @@ at::Tensor Transformer::local_logits(const at::Tensor& x, const nn::StepContext&
   return head_->logits_here(head_input(final_states(x, context), context), context);
 }
 
-at::Tensor Transformer::head_divergences(const at::Tensor& x, const at::Tensor& teacher,
-                                         double beta, const nn::StepContext& context) {
+at::Tensor Transformer::divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
+                                    const nn::StepContext& context) {
   return head_->divergences(head_input(final_states(x, context), context), teacher, beta, context);
 }
 
-at::Tensor Transformer::head_scores(const at::Tensor& x, const nn::StepContext& context) {
+at::Tensor Transformer::scores(const at::Tensor& x, const nn::StepContext& context) {
   const at::Tensor states = head_input(final_states(x, context), context);
   const at::Tensor scores = head_->scores(states, context);
   if (!patches_) return scores;
@@ -314,18 +325,16 @@ std::pair<at::Tensor, at::Tensor> Transformer::pooling(const at::Tensor& scores,
   COLOSSAL_CHECK(false, "the scores of the last token of an image");
 }
 
-at::Tensor Transformer::head_pixels(const at::Tensor& x, const nn::StepContext& context) {
-  COLOSSAL_CHECK(patches_ && head_, "a model without a head for pixels");
+at::Tensor Transformer::pixels(const at::Tensor& x, const nn::StepContext& context) {
   return head_->scores(final_states(x, context), context);
 }
 
-at::Tensor Transformer::head_values(const at::Tensor& x, const nn::StepContext& context) {
-  COLOSSAL_CHECK(value_head_ != nullptr, "a model without a head for values");
+at::Tensor Transformer::values(const at::Tensor& x, const nn::StepContext& context) {
   return value_head_->scores(final_states(x, context), context).squeeze(-1);
 }
 
-at::Tensor Transformer::head_logits(const at::Tensor& x, const nn::StepContext& context,
-                                    const at::Tensor& wanted) {
+at::Tensor Transformer::logits(const at::Tensor& x, const nn::StepContext& context,
+                               const at::Tensor& wanted) {
   return logits_of_states(final_states(x, context), context, wanted);
 }
 

@@ -1,7 +1,7 @@
-// Transformer: the implementation of LanguageModel for all families: embeddings, blocks on one
-// residual stream, final norm and head, as a TransformerConfig says. The code contains no
-// parallelism: the nn::Builder makes layers that run on several ranks. build_model() in families.h
-// makes a Transformer.
+// Transformer: the implementation of Model for all families but those of two towers: embeddings,
+// blocks on one residual stream, final norm and head, as a TransformerConfig says. The code
+// contains no parallelism: the nn::Builder makes layers that run on several ranks. build_model() in
+// families.h makes a Transformer.
 #pragma once
 
 #include <memory>
@@ -9,15 +9,20 @@
 #include <string_view>
 #include <utility>
 
-#include "colossal/models/language_model.h"
+#include "colossal/models/model.h"
 #include "colossal/models/transformer_config.h"
 #include "colossal/nn/blocks.h"
 #include "colossal/nn/builder.h"
 
 namespace colossal::models {
 
-// LanguageModel documents the overridden functions.
-class Transformer : public LanguageModel {
+// Model and model_parts.h document the overridden functions.
+class Transformer : public Model,
+                    private TextInputs,
+                    private TokenHead,
+                    private ScoreHead,
+                    private PixelHead,
+                    private ValueHead {
  public:
   // Makes the layers that `config` describes. `build` makes each layer and collects its parameters.
   Transformer(nn::Builder& build, const TransformerConfig& config);
@@ -25,32 +30,34 @@ class Transformer : public LanguageModel {
   nn::StepContext context_of(const data::Batch& batch, const nn::StepContext& base,
                              const nn::SequencePart& part) const override;
   nn::BlockState inputs(const data::Batch& batch, const nn::StepContext& context) override;
-  nn::BlockState embed(const at::Tensor& tokens, const nn::StepContext& context) override;
-  at::Tensor encode(const at::Tensor& tokens, const nn::StepContext& context) override;
   int64_t num_blocks() const override { return blocks_.size(); }
   nn::BlockState run_blocks(Range blocks, const nn::BlockState& state,
                             const nn::StepContext& context) override;
   int64_t num_streams() const override { return encoder_layers_ > 0 ? 2 : 1; }
   int64_t num_conditions() const override { return encoder_bias_ ? 2 : 0; }
-  at::Tensor head_loss_sum(const at::Tensor& x, const at::Tensor& labels,
-                           const nn::StepContext& context) override;
-  at::Tensor head_log_probabilities(const at::Tensor& x, const at::Tensor& labels,
-                                    const nn::StepContext& context) override;
+
+ private:
+  Parts parts() override;
+  nn::BlockState embed(const at::Tensor& tokens, const nn::StepContext& context) override;
+  at::Tensor encode(const at::Tensor& tokens, const nn::StepContext& context) override;
+  at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
+                      const nn::StepContext& context) override;
+  at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
+                               const nn::StepContext& context) override;
   at::Tensor local_logits(const at::Tensor& x, const nn::StepContext& context) override;
-  at::Tensor head_divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
-                              const nn::StepContext& context) override;
-  at::Tensor head_scores(const at::Tensor& x, const nn::StepContext& context) override;
-  at::Tensor head_pixels(const at::Tensor& x, const nn::StepContext& context) override;
-  at::Tensor head_values(const at::Tensor& x, const nn::StepContext& context) override;
-  at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,
-                         const at::Tensor& wanted) override;
+  at::Tensor divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
+                         const nn::StepContext& context) override;
+  at::Tensor logits(const at::Tensor& x, const nn::StepContext& context,
+                    const at::Tensor& wanted) override;
   at::Tensor final_states(const at::Tensor& x, const nn::StepContext& context) override;
   at::Tensor logits_of_states(const at::Tensor& states, const nn::StepContext& context,
                               const at::Tensor& wanted) override;
   at::Tensor gathered_states(const at::Tensor& states, const nn::StepContext& context,
                              const at::Tensor& wanted) override;
+  at::Tensor scores(const at::Tensor& x, const nn::StepContext& context) override;
+  at::Tensor pixels(const at::Tensor& x, const nn::StepContext& context) override;
+  at::Tensor values(const at::Tensor& x, const nn::StepContext& context) override;
 
- private:
   // What follows the lookup of tokens in the embedding: of the model, or of the encoder or the
   // decoder of an encoder-decoder.
   struct InputLayers {
@@ -91,6 +98,7 @@ class Transformer : public LanguageModel {
   std::unique_ptr<nn::RelativeBias> encoder_bias_, decoder_bias_;
   InputLayers encoder_input_;                         // of the encoder of an encoder-decoder
   int64_t encoder_layers_;                            // TransformerConfig::encoder_layers
+  bool gives_scores_, reconstructs_;                  // whether TransformerConfig says so
   std::optional<nn::PatchEmbeddingOptions> patches_;  // TransformerConfig::patches
   // Of a draft head (EAGLE): two linear layers, of the token embeddings and of the target model's
   // hidden states. The sum of their outputs is the input of the blocks. Null for other models.

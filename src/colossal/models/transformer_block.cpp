@@ -15,11 +15,11 @@ namespace {
 // Makes the layers of one block.
 class BlockMaker {
  public:
-  BlockMaker(nn::Builder& build, const TransformerConfig& config, int64_t layer)
-      : build_(build), config_(config), layer_(layer) {}
+  BlockMaker(nn::Builder& build, const TransformerConfig& config, int64_t layer, int64_t before)
+      : build_(build), config_(config), layer_(layer), index_(before + layer) {}
 
   const TransformerConfig& config() const { return config_; }
-  int64_t layer() const { return layer_; }
+  int64_t index() const { return index_; }  // of the block in the model
 
   std::unique_ptr<nn::Norm> norm_if(bool has, const std::string& name) const {
     return has ? make_norm(build_, name, config_) : nullptr;
@@ -114,7 +114,7 @@ class BlockMaker {
   std::unique_ptr<nn::Experts> experts() const {
     const double range = config_.residual_initializer_range;
     return build_.experts(
-        "experts", {.layer = layer_,
+        "experts", {.layer = index_,
                     .hidden = config_.hidden,
                     .inner = config_.expert_inner,
                     .router = config_.router,
@@ -149,7 +149,7 @@ class BlockMaker {
   nn::AttentionOptions attention_options() const {
     const LayerAttention& kind = config_.attention_of(layer_);
     const double size = static_cast<double>(config_.head_size);
-    return {.layer = layer_,
+    return {.layer = index_,
             .heads = config_.heads,
             .kv_heads = config_.kv_heads,
             .head_size = config_.head_size,
@@ -198,7 +198,7 @@ class BlockMaker {
 
   nn::Builder& build_;
   const TransformerConfig& config_;
-  int64_t layer_;
+  int64_t layer_, index_;
 };
 
 // Attention with its linear layers and dropout, without norms.
@@ -230,7 +230,7 @@ class AttentionBranch {
 class CrossAttentionBranch {
  public:
   explicit CrossAttentionBranch(const BlockMaker& make)
-      : layer_(make.layer()),
+      : layer_(make.index()),
         query_(make.cross_query()),
         key_value_(make.cross_key_value()),
         attention_(make.cross_attention()),
@@ -498,9 +498,10 @@ std::unique_ptr<nn::Norm> make_norm(nn::Builder& build, const std::string& name,
 }
 
 std::unique_ptr<nn::Block> make_transformer_block(nn::Builder& build,
-                                                  const TransformerConfig& config, int64_t layer) {
-  const auto scope = build.scope(fmt::format("blocks.{}", layer));
-  const BlockMaker make(build, config, layer);
+                                                  const TransformerConfig& config, int64_t layer,
+                                                  int64_t before) {
+  const auto scope = build.scope(fmt::format("blocks.{}", before + layer));
+  const BlockMaker make(build, config, layer, before);
   if (config.parallel_branches) return std::make_unique<ParallelBlock>(make);
   if (config.has_cross_attention(layer)) {
     using Place = TransformerConfig::NormPlace;

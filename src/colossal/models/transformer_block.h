@@ -10,9 +10,11 @@
 
 namespace colossal::models {
 
-// Makes block number `layer`, from 0. The names of its layers begin with "blocks.LAYER.".
+// Makes block number `layer`, from 0, of a tower before which the model has `before` blocks. The
+// names of its layers begin with "blocks.N.", N = before + layer.
 std::unique_ptr<nn::Block> make_transformer_block(nn::Builder& build,
-                                                  const TransformerConfig& config, int64_t layer);
+                                                  const TransformerConfig& config, int64_t layer,
+                                                  int64_t before = 0);
 
 // Makes a norm over config.hidden features, named `name`. config.norm is its kind: RMS norm or
 // layer norm.

@@ -114,7 +114,8 @@ double ModelFacts::flops_per_token(int64_t sequence) const {
   int64_t seen = 0;  // maximum number of keys that a query sees, summed over the layers
   for (const int64_t window : windows) seen += window > 0 ? std::min(window, sequence) : sequence;
   return 6.0 * static_cast<double>(product_weights) +
-         6.0 * static_cast<double>(heads * (head_size + value_size) * seen);
+         6.0 * static_cast<double>(heads * (head_size + value_size) * seen) +
+         flops_of_text / static_cast<double>(sequence);
 }
 
 ModelFacts facts(const TransformerConfig& config) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "colossal/models/language_model.h"
+#include "colossal/models/model_facts.h"
 #include "colossal/nn/builder.h"
 #include "colossal/ops/activation.h"
 #include "colossal/ops/attention/rotary.h"
@@ -172,6 +172,9 @@ struct TransformerConfig {
   // pixels of each patch, which are learned from those of masked patches (Z. Xie et al., "SimMIM: A
   // Simple Framework for Masked Image Modeling", 2022). patches->mask_token is then `trained`.
   bool reconstructs = false;
+  // Of the tower for images of a model of two towers: whether its vectors come from
+  // AttentionPooling, instead of from a projection of the first token.
+  bool attention_pooling = false;
   // Whether there is a second head, which returns one value (the expected reward) per position.
   bool value_head = false;
   bool tied_head = false;     // whether the head multiplies by the token embedding's table

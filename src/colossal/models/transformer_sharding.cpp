@@ -19,7 +19,7 @@ parallel::Sharding sharding(const TransformerConfig& config) {
       .heads = config.heads,
       .kv_heads = config.kv_heads,
       .head_size = config.head_size};
-  if (config.encoder_layers > 0) {
+  if (config.encoder_layers > 0 || config.attention_pooling) {
     sharding.products["cross_query"] = {.cut = Cut::outputs, .by = By::queries};
     sharding.products["cross_key"] =
         sharding.products["cross_value"] = {.cut = Cut::outputs, .by = By::keys};

@@ -7,10 +7,11 @@
 namespace colossal::nn {
 
 Blocks::Blocks(Builder& build, int64_t count,
-               const std::function<std::unique_ptr<Block>(int64_t)>& make) {
+               const std::function<std::unique_ptr<Block>(int64_t)>& make,
+               const std::function<int(int64_t)>& tower_of) {
   blocks_.reserve(count);
   for (int64_t index = 0; index < count; ++index) {
-    build.begin_part({ModelPart::Kind::block, index});
+    build.begin_part({ModelPart::Kind::block, index, tower_of ? tower_of(index) : 0});
     blocks_.push_back(make(index));
   }
 }

@@ -37,7 +37,9 @@ class Blocks {
  public:
   Blocks() = default;
   // Makes `count` blocks: for each index from 0, calls build.begin_part(), then make(index).
-  Blocks(Builder& build, int64_t count, const std::function<std::unique_ptr<Block>(int64_t)>& make);
+  // tower_of: returns ModelPart::tower of a block; null: 0.
+  Blocks(Builder& build, int64_t count, const std::function<std::unique_ptr<Block>(int64_t)>& make,
+         const std::function<int(int64_t)>& tower_of = nullptr);
   // Runs the blocks with indices `blocks` in order, for example those of a pipeline stage. x: the
   // residual stream before the first of them. Returns the residual stream after the last of them; x
   // if the range is empty.

@@ -20,7 +20,10 @@
 #include "colossal/base/range.h"
 #include "colossal/nn/feature_scale.h"
 #include "colossal/nn/layers.h"
+#include "colossal/nn/learned_scalar.h"
+#include "colossal/nn/learned_token.h"
 #include "colossal/nn/patch_embedding.h"
+#include "colossal/nn/pooled_projection.h"
 #include "colossal/nn/router.h"
 #include "colossal/ops/activation.h"
 #include "colossal/ops/attention/rotary.h"
@@ -277,6 +280,9 @@ struct ModelPart {
   };
   Kind kind = Kind::embedding;
   int64_t block = 0;  // used with Kind::block
+  // Index of the tower, a stack of blocks with sizes of its own, to which the part's layers belong;
+  // 0 in models of one tower.
+  int tower = 0;
 };
 // Returns the pipeline stage of a part.
 using StageOf = std::function<int(const ModelPart&)>;
@@ -321,6 +327,14 @@ class Builder {
   // value: of each factor at first.
   virtual std::unique_ptr<FeatureScale> feature_scale(const std::string& name, int64_t features,
                                                       double value) = 0;
+  virtual std::unique_ptr<PooledProjection> pooled_projection(
+      const std::string& name, const PooledProjectionOptions& options) = 0;
+  virtual std::unique_ptr<LearnedToken> learned_token(const std::string& name, int64_t features,
+                                                      const Initializer& initializer) = 0;
+  // shape: [] or [1]. value: of the number at first.
+  virtual std::unique_ptr<LearnedScalar> learned_scalar(const std::string& name,
+                                                        std::vector<int64_t> shape,
+                                                        double value) = 0;
   virtual std::unique_ptr<Dropout> dropout(const std::string& name, double probability) = 0;
   virtual std::unique_ptr<Attention> attention(const std::string& name,
                                                const AttentionOptions& options) = 0;

@@ -152,18 +152,55 @@ std::unique_ptr<FeatureScale> DenseBuilder::feature_scale(const std::string& nam
       parameter(name, "weight", {features}, Initializer{.value = value}, of_features(features)));
 }
 
+std::unique_ptr<PooledProjection> DenseBuilder::pooled_projection(
+    const std::string& name, const PooledProjectionOptions& options) {
+  const Placement of_activations = of_features(options.in_features);
+  PooledProjection::Parts parts{.options = options,
+                                .features = of_activations.held.empty()
+                                                ? Range{0, options.in_features}
+                                                : of_activations.held.front().front(),
+                                .token_part = token_part(),
+                                .sum_of_parts = sum_of_parts()};
+  if (options.out_features == 0) return std::make_unique<PooledProjection>(std::move(parts));
+  parts.weight = parameter(name, "weight", {options.out_features, options.in_features},
+                           options.initializer, used_alike());
+  parts.weight->product = WeightOrder::out_in;
+  if (options.bias) {
+    parts.bias =
+        parameter(name, "bias", {options.out_features}, Initializer::zeros(), used_alike());
+  }
+  return std::make_unique<PooledProjection>(std::move(parts));
+}
+
+std::unique_ptr<LearnedScalar> DenseBuilder::learned_scalar(const std::string& name,
+                                                            std::vector<int64_t> shape,
+                                                            double value) {
+  return std::make_unique<LearnedScalar>(
+      parameter(name, "value", std::move(shape), Initializer{.value = value}, used_alike()));
+}
+
+Placement DenseBuilder::of_features(const std::vector<int64_t>& shape, size_t dim) const {
+  Placement placement = of_features(shape[dim]);
+  if (placement.held.empty()) return placement;
+  std::vector<std::vector<Range>> held;
+  for (const int64_t size : shape) held.push_back({{0, size}});
+  held[dim] = placement.held.front();
+  placement.held = std::move(held);
+  return placement;
+}
+
+std::unique_ptr<LearnedToken> DenseBuilder::learned_token(const std::string& name, int64_t features,
+                                                          const Initializer& initializer) {
+  const std::vector<int64_t> shape{1, 1, features};
+  return std::make_unique<LearnedToken>(
+      parameter(name, "value", shape, initializer, of_features(shape, 2)), token_part());
+}
+
 std::unique_ptr<PatchEmbedding> DenseBuilder::patch_embedding(
     const std::string& name, const PatchEmbeddingOptions& options) {
-  // All dims but that of the features are whole.
   const auto make = [&](const std::string& part, std::vector<int64_t> shape, size_t features,
                         const Initializer& initializer) {
-    Placement placement = of_features(options.features);
-    if (!placement.held.empty()) {
-      std::vector<std::vector<Range>> held;
-      for (const int64_t size : shape) held.push_back({{0, size}});
-      held[features] = placement.held.front();
-      placement.held = std::move(held);
-    }
+    Placement placement = of_features(shape, features);
     return parameter(name, part, std::move(shape), initializer, std::move(placement));
   };
   PatchEmbedding::Parts parts{.options = options, .token_part = token_part()};

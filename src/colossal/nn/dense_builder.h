@@ -65,6 +65,12 @@ class DenseBuilder : public Builder {
   std::unique_ptr<Norm> layer_norm(const std::string& name, const NormOptions& options) override;
   std::unique_ptr<FeatureScale> feature_scale(const std::string& name, int64_t features,
                                               double value) override;
+  std::unique_ptr<PooledProjection> pooled_projection(
+      const std::string& name, const PooledProjectionOptions& options) override;
+  std::unique_ptr<LearnedToken> learned_token(const std::string& name, int64_t features,
+                                              const Initializer& initializer) override;
+  std::unique_ptr<LearnedScalar> learned_scalar(const std::string& name, std::vector<int64_t> shape,
+                                                double value) override;
   std::unique_ptr<Dropout> dropout(const std::string& name, double probability) override;
   std::unique_ptr<Attention> attention(const std::string& name,
                                        const AttentionOptions& options) override;
@@ -90,7 +96,10 @@ class DenseBuilder : public Builder {
   // Sets the function that returns the pipeline stage of each part of the model. Without this call
   // all parts are on stage 0. Call it before any layer is made.
   void set_stages(StageOf stage_of) { stage_of_ = std::move(stage_of); }
-  void begin_part(const ModelPart& part) override { stage_ = stage_of_(part); }
+  void begin_part(const ModelPart& part) override {
+    stage_ = stage_of_(part);
+    tower_ = part.tower;
+  }
 
  protected:
   void enter(const std::string& name) override { path_.push_back(name); }
@@ -103,8 +112,16 @@ class DenseBuilder : public Builder {
   virtual Placement whole() const { return {}; }
   // Returns the placement of the weight and bias of a norm over an activation's features.
   virtual Placement of_features(int64_t /*features*/) const { return whole(); }
-  // Returns the part of all tokens of which this rank has activations between blocks.
+  // The same of a parameter of which dim `dim` has the features; the other dims are whole.
+  Placement of_features(const std::vector<int64_t>& shape, size_t dim) const;
+  // Returns the placement of parameters that every rank holds whole and uses for the same inputs as
+  // the other ranks of tp, so that the gradients of these ranks are equal.
+  virtual Placement used_alike() const { return {}; }
+  // Describe the part of activations between blocks that this rank has.
   virtual TokenPart token_part() const { return nullptr; }
+  virtual SumOfParts sum_of_parts() const { return nullptr; }
+  // ModelPart::tower of the layers that are made now.
+  int tower() const { return tower_; }
   // Makes a norm over an activation's features.
   virtual std::unique_ptr<Norm> make_norm(NormParts parts);
   // Returns the placement of a router's parameters.
@@ -314,7 +331,7 @@ class DenseBuilder : public Builder {
   std::optional<AdapterOptions> adapters_;             // nullopt: all weights are trained
   int64_t table_rows_;
   StageOf stage_of_ = [](const ModelPart&) { return 0; };
-  int stage_ = 0;                  // of the current part
+  int stage_ = 0, tower_ = 0;      // of the current part
   std::vector<std::string> path_;  // names of the open scopes
   ParameterList parameters_;
   std::vector<Magnitudes> magnitudes_;

@@ -5,10 +5,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "colossal/nn/activation_part.h"
 #include "colossal/nn/parameter.h"
 #include "colossal/nn/step_context.h"
 
@@ -73,11 +73,6 @@ at::Tensor masks_of_tokens(const at::Tensor& masks, const PatchEmbeddingOptions&
 // patch]. of_patches: [batch, patches, channels * patch * patch], in the order of
 // pixels_of_tokens().
 at::Tensor images_of_patches(const at::Tensor& of_patches, const PatchEmbeddingOptions& options);
-
-// Selects, from a tensor with an element for each token of this rank's sequences, [batch, sequence,
-// ..], those of the tokens of which this rank has activations between blocks, in the layout of such
-// activations. No gradient flows through it. Null: of all tokens.
-using TokenPart = std::function<at::Tensor(const at::Tensor& tokens, const StepContext& context)>;
 
 // Written once for all tensor modes: this rank computes its features of its tokens from the whole
 // patches, without communication.

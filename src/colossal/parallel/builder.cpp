@@ -27,7 +27,7 @@ nn::StageOf stages_of(const Strategy& strategy) {
 }
 
 std::unique_ptr<nn::DenseBuilder> builder_of_mode(const ParallelContext& context,
-                                                  const Sharding& sharding) {
+                                                  const Shardings& shardings) {
   nn::MakeAttention attention = nn::make_dense_attention;
   if (context.strategy().sp > 1) {
     const bool ring = context.strategy().sequence_mode == SequenceMode::ring;
@@ -39,12 +39,12 @@ std::unique_ptr<nn::DenseBuilder> builder_of_mode(const ParallelContext& context
   }
   switch (context.strategy().tensor_mode) {
     case TensorMode::one_d:
-      return std::make_unique<Tensor1dBuilder>(context, sharding, attention, table_rows);
+      return std::make_unique<Tensor1dBuilder>(context, shardings, attention, table_rows);
     case TensorMode::two_d:
     case TensorMode::two_and_half_d:
-      return std::make_unique<Tensor2dBuilder>(context, sharding, attention, table_rows);
+      return std::make_unique<Tensor2dBuilder>(context, shardings, attention, table_rows);
     case TensorMode::three_d:
-      return std::make_unique<Tensor3dBuilder>(context, sharding, attention, table_rows);
+      return std::make_unique<Tensor3dBuilder>(context, shardings, attention, table_rows);
   }
   return nullptr;
 }
@@ -52,8 +52,8 @@ std::unique_ptr<nn::DenseBuilder> builder_of_mode(const ParallelContext& context
 }  // namespace
 
 std::unique_ptr<nn::Builder> make_builder(const ParallelContext& context,
-                                          const Sharding& sharding) {
-  auto builder = builder_of_mode(context, sharding);
+                                          const Shardings& shardings) {
+  auto builder = builder_of_mode(context, shardings);
   builder->set_stages(stages_of(context.strategy()));
   if (context.strategy().sp > 1) builder->set_divided_sequences(divided_sequences(context));
   return builder;

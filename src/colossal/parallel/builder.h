@@ -13,8 +13,9 @@
 
 namespace colossal::parallel {
 
-// sharding: how the model's linear layers are cut; used if tp > 1. `context` must outlive the
-// builder and its layers.
-std::unique_ptr<nn::Builder> make_builder(const ParallelContext& context, const Sharding& sharding);
+// shardings: how the linear layers of each of the model's towers are cut; used if tp > 1. `context`
+// must outlive the builder and its layers.
+std::unique_ptr<nn::Builder> make_builder(const ParallelContext& context,
+                                          const Shardings& shardings);
 
 }  // namespace colossal::parallel

@@ -19,13 +19,16 @@ std::vector<Range> Sharding::held(const LinearSharding& product, int parts, int 
   return {{range.begin * size, range.end * size}};
 }
 
-void check_key_value_replicas(const Strategy& strategy, const Sharding& sharding) {
-  const int replicas = key_value_replicas(sharding.heads, sharding.kv_heads, strategy.head_ranks());
-  COLOSSAL_CHECK(strategy.key_value_replicas == replicas,
-                 "Strategy::key_value_replicas is {}; with {} heads, {} of keys and values, and {} "
-                 "ranks that share them it is {}",
-                 strategy.key_value_replicas, sharding.heads, sharding.kv_heads,
-                 strategy.head_ranks(), replicas);
+void check_key_value_replicas(const Strategy& strategy, const Shardings& shardings) {
+  for (const Sharding& sharding : shardings) {
+    const int replicas =
+        key_value_replicas(sharding.heads, sharding.kv_heads, strategy.head_ranks());
+    COLOSSAL_CHECK(strategy.key_value_replicas == replicas,
+                   "Strategy::key_value_replicas is {}; with {} heads, {} of keys and values, and "
+                   "{} ranks that share them it is {}",
+                   strategy.key_value_replicas, sharding.heads, sharding.kv_heads,
+                   strategy.head_ranks(), replicas);
+  }
 }
 
 }  // namespace colossal::parallel

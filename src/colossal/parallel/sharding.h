@@ -55,8 +55,11 @@ struct Sharding {
   nn::LocalHeads heads_of(int parts, int part) const;
 };
 
-// Throws InternalError if strategy.key_value_replicas is not key_value_replicas(sharding.heads,
-// sharding.kv_heads, strategy.head_ranks()) (layout/heads.h).
-void check_key_value_replicas(const Strategy& strategy, const Sharding& sharding);
+// Of each tower of a model (nn::ModelPart::tower), in their order.
+using Shardings = std::vector<Sharding>;
+
+// Throws InternalError if strategy.key_value_replicas is not key_value_replicas(heads, kv_heads,
+// strategy.head_ranks()) (layout/heads.h) of each tower.
+void check_key_value_replicas(const Strategy& strategy, const Shardings& shardings);
 
 }  // namespace colossal::parallel

@@ -138,9 +138,10 @@ at::Tensor NeuralDrafter::run(const Pass& pass, nn::StepContext& context) {
   context.lengths = row_of(pass.lengths);
   context.key_values = &store_;
   if (!pass.states.empty()) context.states = at::cat(pass.states).unsqueeze(0).to(device_);
-  const nn::BlockState start = model_.embed(row_of(pass.tokens).to(device_), context);
+  const nn::BlockState start = model_.text_inputs().embed(row_of(pass.tokens).to(device_), context);
   const Range blocks{0, model_.num_blocks()};
-  return model_.final_states(model_.run_blocks(blocks, start, context).output(), context);
+  return model_.token_head().final_states(model_.run_blocks(blocks, start, context).output(),
+                                          context);
 }
 
 // A shared page has the draft model's keys and values as soon as one of its sequences was drafted
@@ -186,7 +187,10 @@ at::Tensor ModelDrafter::next_logits(const std::vector<Sequence*>& sequences) {
     remember(*sequence);
   }
   const at::Tensor states = run(last, context);
-  return model().logits_of_states(states, context, at::tensor(last.last_rows, at::kLong)).cpu();
+  return model()
+      .token_head()
+      .logits_of_states(states, context, at::tensor(last.last_rows, at::kLong))
+      .cpu();
 }
 
 // Reads the states of tokens whose next token is known. This excludes the last token and rejected
@@ -243,7 +247,10 @@ at::Tensor HeadDrafter::next_logits(const std::vector<Sequence*>& sequences) {
   for (const Sequence* const sequence : sequences) expected.push_back(sequence->expected_state);
   const at::Tensor states = at::stack(expected).unsqueeze(0);
   const nn::StepContext context = nn::make_step_context(1, states.size(1), device());
-  return model().logits_of_states(states, context, at::arange(states.size(1), at::kLong)).cpu();
+  return model()
+      .token_head()
+      .logits_of_states(states, context, at::arange(states.size(1), at::kLong))
+      .cpu();
 }
 
 }  // namespace colossal::serve

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "colossal/models/language_model.h"
+#include "colossal/models/model.h"
 #include "colossal/nn/paged_key_value_store.h"
 #include "colossal/serve/sequence.h"
 
@@ -74,7 +74,7 @@ class NeuralDrafter : public Drafter {
   // model: the draft model, which must outlive this object. pages: options of its KV cache.
   // max_batch_tokens: most tokens per forward pass of the draft model over a prompt. device: of the
   // draft model's weights.
-  NeuralDrafter(models::LanguageModel& model, const nn::PagedKeyValueOptions& pages,
+  NeuralDrafter(models::Model& model, const nn::PagedKeyValueOptions& pages,
                 int64_t max_batch_tokens, at::Device device)
       : model_(model),
         store_(pages),
@@ -118,13 +118,13 @@ class NeuralDrafter : public Drafter {
   // `context`, to be passed to logits_of_states() with these states.
   at::Tensor run(const Pass& pass, nn::StepContext& context);
 
-  models::LanguageModel& model() const { return model_; }
+  models::Model& model() const { return model_; }
   at::Device device() const { return device_; }
   int64_t page_size() const { return page_size_; }
   int64_t max_batch_tokens() const { return max_batch_tokens_; }
 
  private:
-  models::LanguageModel& model_;
+  models::Model& model_;
   nn::PagedKeyValueStore store_;
   int64_t page_size_;
   int64_t max_batch_tokens_;
@@ -134,7 +134,7 @@ class NeuralDrafter : public Drafter {
 // Drafts with an independent, smaller model of the same vocabulary (classic speculative decoding).
 class ModelDrafter : public NeuralDrafter {
  public:
-  ModelDrafter(models::LanguageModel& model, const nn::PagedKeyValueOptions& pages,
+  ModelDrafter(models::Model& model, const nn::PagedKeyValueOptions& pages,
                int64_t max_batch_tokens, at::Device device)
       : NeuralDrafter(model, pages, max_batch_tokens, device),
         read_(static_cast<size_t>(pages.pages)) {}
@@ -161,8 +161,8 @@ class ModelDrafter : public NeuralDrafter {
 class HeadDrafter : public NeuralDrafter {
  public:
   // The other arguments are those of NeuralDrafter. type: dtype of the draft head's activations.
-  HeadDrafter(models::LanguageModel& head, const nn::PagedKeyValueOptions& pages,
-              int64_t max_batch_tokens, at::Device device, at::ScalarType type)
+  HeadDrafter(models::Model& head, const nn::PagedKeyValueOptions& pages, int64_t max_batch_tokens,
+              at::Device device, at::ScalarType type)
       : NeuralDrafter(head, pages, max_batch_tokens, device), type_(type) {}
 
   bool wants_states() const override { return true; }

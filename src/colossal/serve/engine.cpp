@@ -213,13 +213,13 @@ void limit_new_tokens(Request& request) {
 }  // namespace
 
 struct Engine::Parts {
-  Parts(models::LanguageModel& model, const models::ModelFacts& given_facts,
-        const EngineOptions& given, const ParallelContext* given_ranks)
+  Parts(models::Model& model, const models::ModelFacts& given_facts, const EngineOptions& given,
+        const ParallelContext* given_ranks)
       : facts(given_facts), options(resolved(given, facts, given_ranks)), ranks(given_ranks) {
     start(model);
   }
 
-  void start(models::LanguageModel& model) {
+  void start(models::Model& model) {
     core.emplace(model, facts, options, ranks, AroundStage(), statistics);
     statistics = core->statistics();
     // Ends the caller's OpenMP threads, which have read the weights: they may stay awake and take
@@ -228,7 +228,7 @@ struct Engine::Parts {
     thread = std::thread([this, threads = at::get_num_threads()] { run(threads); });
   }
 
-  void resume(models::LanguageModel& model, const ParallelContext* new_ranks) {
+  void resume(models::Model& model, const ParallelContext* new_ranks) {
     thread.join();
     ranks = new_ranks;
     start(model);
@@ -341,8 +341,8 @@ struct Engine::Parts {
   std::thread thread;
 };
 
-Engine::Engine(models::LanguageModel& model, const models::ModelFacts& facts,
-               const EngineOptions& options, const ParallelContext* ranks)
+Engine::Engine(models::Model& model, const models::ModelFacts& facts, const EngineOptions& options,
+               const ParallelContext* ranks)
     : parts_(std::make_unique<Parts>(model, facts, options, ranks)) {}
 
 Engine::~Engine() {
@@ -390,7 +390,7 @@ void Engine::drain() {
   parts_->all_done.wait(lock, [&] { return parts_->live() == 0; });
 }
 
-void Engine::resume(models::LanguageModel& model, const ParallelContext* ranks) {
+void Engine::resume(models::Model& model, const ParallelContext* ranks) {
   parts_->resume(model, ranks);
 }
 

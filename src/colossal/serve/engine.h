@@ -16,7 +16,8 @@
 
 #include "colossal/base/error.h"
 #include "colossal/mesh/parallel_context.h"
-#include "colossal/models/language_model.h"
+#include "colossal/models/model.h"
+#include "colossal/models/model_facts.h"
 #include "colossal/serve/heartbeat.h"
 #include "colossal/serve/request.h"
 
@@ -33,7 +34,7 @@ struct Speculation {
   Kind kind = Kind::none;
   int64_t drafts = 4;  // most draft tokens per step and request
   // The draft model or draft head, which must outlive the engine; null for `none` and `lookup`.
-  models::LanguageModel* model = nullptr;
+  models::Model* model = nullptr;
   models::ModelFacts facts{};        // of `model`; not used if `model` is null
   at::ScalarType type = at::kFloat;  // dtype of the activations of `model`
 };
@@ -126,8 +127,8 @@ class Engine {
   // The draft model must outlive the engine. So must the model and `ranks`, unless a rank is lost:
   // they are not used any more when on_lost is called, and resume() replaces them. Nothing else may
   // use the model and the draft model while the engine uses them.
-  Engine(models::LanguageModel& model, const models::ModelFacts& facts,
-         const EngineOptions& options = {}, const ParallelContext* ranks = nullptr);
+  Engine(models::Model& model, const models::ModelFacts& facts, const EngineOptions& options = {},
+         const ParallelContext* ranks = nullptr);
   // Ends all requests with `cancelled`.
   ~Engine();
   Engine(const Engine&) = delete;
@@ -146,7 +147,7 @@ class Engine {
   // on_lost was called, and not from on_lost, because resume() waits for on_lost to return. ranks:
   // the new ranks, with the meaning that they have for the constructor. model: the model, loaded
   // again on these ranks. The engine goes on with the same draft model.
-  void resume(models::LanguageModel& model, const ParallelContext* ranks);
+  void resume(models::Model& model, const ParallelContext* ranks);
   // Returns whether a rank was lost, and resume() was not called since. Thread-safe; callbacks of
   // requests may call it: all requests that the loss ends are told so after it returns true.
   bool is_lost() const;

@@ -167,7 +167,7 @@ int64_t longest_text(const Request& request, const EngineOptions& options,
   return std::min(options.max_model_len, facts.positions - before);
 }
 
-EngineCore::EngineCore(models::LanguageModel& model, const models::ModelFacts& facts,
+EngineCore::EngineCore(models::Model& model, const models::ModelFacts& facts,
                        const EngineOptions& options, const ParallelContext* ranks,
                        const AroundStage& around_stage, const EngineStatistics& before)
     : facts_(facts),

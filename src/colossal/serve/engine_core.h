@@ -11,7 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "colossal/models/language_model.h"
+#include "colossal/models/model.h"
+#include "colossal/models/model_facts.h"
 #include "colossal/serve/beam_group.h"
 #include "colossal/serve/drafter.h"
 #include "colossal/serve/engine.h"
@@ -45,9 +46,9 @@ class EngineCore {
   // other ranks call follow() (forward_pass.h). Null: this rank holds the whole model.
   // around_stage: wraps the computation of each stage (AroundStage); may be empty. before: initial
   // values of the counters, e.g. those of a previous EngineCore.
-  EngineCore(models::LanguageModel& model, const models::ModelFacts& facts,
-             const EngineOptions& options, const ParallelContext* ranks = nullptr,
-             const AroundStage& around_stage = {}, const EngineStatistics& before = {});
+  EngineCore(models::Model& model, const models::ModelFacts& facts, const EngineOptions& options,
+             const ParallelContext* ranks = nullptr, const AroundStage& around_stage = {},
+             const EngineStatistics& before = {});
   // Waits for the passes in flight and ends follow() on the other ranks.
   ~EngineCore();
   EngineCore(const EngineCore&) = delete;

@@ -48,8 +48,7 @@ void validate(const data::Corpus& corpus, const EvaluateOptions& options) {
 
 class Evaluator {
  public:
-  Evaluator(models::LanguageModel& model, const data::Corpus& corpus,
-            const EvaluateOptions& options)
+  Evaluator(models::Model& model, const data::Corpus& corpus, const EvaluateOptions& options)
       : model_(model),
         corpus_(corpus),
         options_(options),
@@ -181,7 +180,7 @@ class Evaluator {
       const Range blocks = strategy_.blocks_of_stage(stage, model_.num_blocks());
       const at::Tensor x = model_.run_blocks(blocks, start, context).output();
       if (stage < strategy_.num_stages() - 1) return x;
-      sum = model_.head_loss_sum(x, batch.at(data::kLabels), context).item<double>();
+      sum = model_.token_head().loss_sum(x, batch.at(data::kLabels), context).item<double>();
       return at::Tensor();
     });
     return ranks_ && ranks_->coordinate(Axis::tp) > 0 ? 0 : sum;
@@ -194,7 +193,7 @@ class Evaluator {
     return all.item<double>();
   }
 
-  models::LanguageModel& model_;
+  models::Model& model_;
   const data::Corpus& corpus_;
   EvaluateOptions options_;
   const ParallelContext* ranks_;
@@ -209,7 +208,7 @@ double Evaluation::perplexity() const {
   return std::exp(loss());
 }
 
-Evaluation evaluate(models::LanguageModel& model, const data::Corpus& corpus,
+Evaluation evaluate(models::Model& model, const data::Corpus& corpus,
                     const EvaluateOptions& options,
                     const std::function<void(const Evaluation&)>& progress) {
   validate(corpus, options);

@@ -8,7 +8,7 @@
 #include "colossal/data/corpus.h"
 #include "colossal/data/masking.h"
 #include "colossal/mesh/parallel_context.h"
-#include "colossal/models/language_model.h"
+#include "colossal/models/model.h"
 
 namespace colossal::serve {
 
@@ -55,7 +55,7 @@ struct Evaluation {
 //
 // Throws ConfigError if the corpus has fewer than two tokens, if none of its tokens is masked, or
 // if sequence_length or batch is below 1; Error if the loss is not finite.
-Evaluation evaluate(models::LanguageModel& model, const data::Corpus& corpus,
+Evaluation evaluate(models::Model& model, const data::Corpus& corpus,
                     const EvaluateOptions& options,
                     const std::function<void(const Evaluation&)>& progress = {});
 

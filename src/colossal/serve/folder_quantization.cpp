@@ -196,8 +196,9 @@ class FolderQuantizer {
     };
     each([&](const nn::ParameterHandle& parameter) { give(read(parameter)); });
     for (const at::Tensor& row : rows) {
-      streams_.push_back(
-          model_->embed(row, nn::make_step_context(1, row.size(1), at::kCPU)).output());
+      streams_.push_back(model_->text_inputs()
+                             .embed(row, nn::make_step_context(1, row.size(1), at::kCPU))
+                             .output());
     }
     each([](const nn::ParameterHandle& parameter) { parameter->tensor = at::Tensor(); });
   }
@@ -296,7 +297,7 @@ class FolderQuantizer {
   FolderQuantization options_;
   checkpoint::WeightFolder source_;
   nn::DenseBuilder build_;
-  std::unique_ptr<models::LanguageModel> model_;
+  std::unique_ptr<models::Model> model_;
   std::unique_ptr<checkpoint::PackedFormat> format_;
   checkpoint::QuantizedTensors quantized_;
   std::vector<at::Tensor> streams_;  // input of the next block, for each calibration row

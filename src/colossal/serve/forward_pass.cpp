@@ -35,7 +35,7 @@ int64_t num_virtual_tokens(int64_t row, const std::vector<nn::AdaptedRows>& adap
 
 }  // namespace
 
-ForwardPass::ForwardPass(models::LanguageModel& model, const models::ModelFacts& facts,
+ForwardPass::ForwardPass(models::Model& model, const models::ModelFacts& facts,
                          const nn::PagedKeyValueOptions& pages, at::Device device,
                          const ParallelContext* ranks, const AroundStage& around_stage)
     : model_(model),
@@ -126,7 +126,7 @@ void ForwardPass::read_sources(const StepPlan& plan) {
     nn::StepContext context = nn::make_step_context(1, std::ssize(tokens), device_);
     context.whole_sequence = context.sequence;
     const at::Tensor read = at::tensor(tokens, at::kLong).unsqueeze(0).to(device_);
-    memories_->add(number, model_.encode(read, context), context);
+    memories_->add(number, model_.text_inputs().encode(read, context), context);
   }
 }
 
@@ -154,19 +154,20 @@ at::Tensor ForwardPass::run_stage(int stage, const at::Tensor& before, const Ste
   if (memories_) read_sources(plan);
   if (stage == 0) {
     const at::Tensor tokens = at::tensor(plan.tokens, at::kLong);
-    start = model_.embed(tokens.view({context.batch, context.sequence}).to(device_), context);
+    start = model_.text_inputs().embed(tokens.view({context.batch, context.sequence}).to(device_),
+                                       context);
   }
   const Range blocks = strategy_.blocks_of_stage(stage, model_.num_blocks());
   const at::Tensor x = model_.run_blocks(blocks, start, context).output();
   if (stage < strategy_.num_stages() - 1) return x;
   if (plan.empty()) return {};
-  const at::Tensor states = model_.final_states(x, context);
-  results_.logits =
-      model_.logits_of_states(states, context, at::tensor(plan.wanted_logits, at::kLong));
+  const at::Tensor states = model_.token_head().final_states(x, context);
+  results_.logits = model_.token_head().logits_of_states(states, context,
+                                                         at::tensor(plan.wanted_logits, at::kLong));
   if (!plan.wanted_states.empty()) {
     const at::Tensor wanted = at::tensor(plan.wanted_states, at::kLong);
-    results_.states = scores_ ? model_.logits_of_states(states, context, wanted)
-                              : model_.gathered_states(states, context, wanted);
+    results_.states = scores_ ? model_.token_head().logits_of_states(states, context, wanted)
+                              : model_.token_head().gathered_states(states, context, wanted);
   }
   return {};
 }
@@ -258,9 +259,8 @@ void work_on_plans(ForwardPass& pass, FollowedAdapters& adapters, const Parallel
 
 }  // namespace
 
-void follow(models::LanguageModel& model, const models::ModelFacts& facts,
-            const ParallelContext& ranks, const AroundStage& around_stage,
-            const LoadAdapter& load_adapter) {
+void follow(models::Model& model, const models::ModelFacts& facts, const ParallelContext& ranks,
+            const AroundStage& around_stage, const LoadAdapter& load_adapter) {
   const at::NoGradGuard no_grad;
   const StepMessage begin = hear(ranks);
   const nn::PagedKeyValueOptions pages = pages_of(begin, facts);

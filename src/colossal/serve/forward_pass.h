@@ -15,7 +15,8 @@
 #include <optional>
 
 #include "colossal/mesh/parallel_context.h"
-#include "colossal/models/language_model.h"
+#include "colossal/models/model.h"
+#include "colossal/models/model_facts.h"
 #include "colossal/nn/adapter_weights.h"
 #include "colossal/nn/memory_store.h"
 #include "colossal/nn/paged_key_value_store.h"
@@ -46,7 +47,7 @@ class ForwardPass {
   // around_stage: called for each stage; empty: stages are computed directly. If the model is an
   // encoder, each chunk of a plan is a whole text, whose tokens attend to each other without the KV
   // cache.
-  ForwardPass(models::LanguageModel& model, const models::ModelFacts& facts,
+  ForwardPass(models::Model& model, const models::ModelFacts& facts,
               const nn::PagedKeyValueOptions& pages, at::Device device,
               const ParallelContext* ranks, const AroundStage& around_stage = {});
 
@@ -91,7 +92,7 @@ class ForwardPass {
   bool must_send_results() const;
   void send_results();  // sends results_ to the first rank
 
-  models::LanguageModel& model_;
+  models::Model& model_;
   at::Device device_;
   const ParallelContext* ranks_;
   AroundStage around_stage_;
@@ -117,9 +118,8 @@ using LoadAdapter =
 // ends. All ranks of a grid call it, except the first, which has an Engine or EngineCore. ranks: as
 // for ForwardPass. facts: of the model. load_adapter: may be empty if no request has an adapter.
 // Throws CommError if a rank is lost.
-void follow(models::LanguageModel& model, const models::ModelFacts& facts,
-            const ParallelContext& ranks, const AroundStage& around_stage = {},
-            const LoadAdapter& load_adapter = {});
+void follow(models::Model& model, const models::ModelFacts& facts, const ParallelContext& ranks,
+            const AroundStage& around_stage = {}, const LoadAdapter& load_adapter = {});
 
 // Returns on how many ranks of the world `failed` is true. Used after all ranks have tried to load
 // an adapter, and as a barrier before heartbeats start. Collective. Law: an all-reduce of 8 bytes

@@ -341,14 +341,14 @@ at::Tensor activation_before(int stage, const models::ModelSpecification& specif
   const at::Tensor token = at::empty({1, 1}, at::TensorOptions(at::kLong).device(at::kMeta));
   if (stage == 0) return token;
   const models::Assembly assembly = models::assemble(specification, context);
-  models::LanguageModel& model = *assembly.model;
+  models::Model& model = *assembly.model;
   for (const nn::ParameterHandle& parameter : assembly.parameters()) {
     parameter->tensor =
         at::empty(parameter->local_shape(), at::TensorOptions(options.type).device(at::kMeta));
   }
   const nn::StepContext step = shortest_step(context.strategy());
   const int64_t blocks = context.strategy().blocks_of_stage(stage, model.num_blocks()).begin;
-  return model.run_blocks({0, blocks}, model.embed(token, step), step).output();
+  return model.run_blocks({0, blocks}, model.text_inputs().embed(token, step), step).output();
 }
 
 }  // namespace
@@ -503,13 +503,14 @@ memory::OrderOfStages InferenceModel::record_order(const models::ModelSpecificat
   const int stage = dry.context.coordinate(Axis::pp);
   const nn::StepContext step = shortest_step(strategy);
   const at::Tensor before = activation_before(stage, specification, options, dry.context);
-  models::LanguageModel& model = *dry.assembly.model;
+  models::Model& model = *dry.assembly.model;
   dry.weights.begin_evaluation();
   nn::BlockState state{{before}};
-  if (stage == 0) state = model.embed(before, step);
+  if (stage == 0) state = model.text_inputs().embed(before, step);
   const Range blocks = strategy.blocks_of_stage(stage, model.num_blocks());
   state = model.run_blocks(blocks, state, step);
-  if (stage == strategy.num_stages() - 1) model.head_logits(state.output(), step, /*wanted=*/{});
+  if (stage == strategy.num_stages() - 1)
+    model.token_head().logits(state.output(), step, /*wanted=*/{});
   dry.weights.end_evaluation();
   return dry.weights.order_of_use();
 }
@@ -560,7 +561,7 @@ std::shared_ptr<const nn::AdapterWeights> InferenceModel::load_adapter(
   return loaded;
 }
 
-models::LanguageModel& InferenceModel::operator*() const {
+models::Model& InferenceModel::operator*() const {
   return *parts_->assembly.model;
 }
 

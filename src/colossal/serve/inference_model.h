@@ -71,7 +71,7 @@ class InferenceModel {
   const ParallelContext* ranks() const;
 
   // Returns the model, which runs one forward pass at a time.
-  models::LanguageModel& operator*() const;
+  models::Model& operator*() const;
 
   // Reads this rank's part of a PEFT adapter from a folder to the device, to be used by single
   // requests (Request::adapter). Not collective, but every rank of `world` must load the adapter

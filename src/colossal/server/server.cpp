@@ -90,7 +90,7 @@ Server::Event Server::wait() {
   return event_;
 }
 
-void Server::resume(models::LanguageModel& model, const ParallelContext* ranks) {
+void Server::resume(models::Model& model, const ParallelContext* ranks) {
   engine_->resume(model, ranks);
   Event lost = Event::lost;
   event_.compare_exchange_strong(lost, Event::none);

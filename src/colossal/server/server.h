@@ -60,7 +60,7 @@ class Server {
   // rank is the first; null: this rank holds the whole model. model: the model, opened again on
   // these ranks. Both must exist until the server is destroyed or engine_lost() is called again.
   // See serve::Engine::resume().
-  void resume(models::LanguageModel& model, const ParallelContext* ranks);
+  void resume(models::Model& model, const ParallelContext* ranks);
   // Call after wait() returned `stopping`. Returns when all requests are answered or cancelled.
   // Requests that are not done after drain_timeout are cancelled.
   void finish();

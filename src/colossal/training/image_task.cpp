@@ -73,6 +73,7 @@ std::unique_ptr<data::ImageReader> ImageTask::open(const char* setting,
       data::ImageReaderOptions{
           .augmentation = trains ? augmentation_of(job_.config.data) : std::nullopt,
           .seed = static_cast<uint64_t>(job_.config.train.seed),
+          .needs_texts = options.texts,
           .num_threads = job_.threads});
 }
 
@@ -128,7 +129,11 @@ data::Batch ImageTask::training_batch(data::Batch images, const std::vector<int6
 
 data::Batch ImageTask::batch_from(data::ImageReader::Pending& pending,
                                   const std::vector<int64_t>& sample_ids) const {
-  data::ImageBatch images = pending.get();
+  return batch_of_images(pending.get(), sample_ids);
+}
+
+data::Batch ImageTask::batch_of_images(data::ImageBatch images,
+                                       const std::vector<int64_t>& sample_ids) const {
   if (!labels_) std::ranges::fill(images.labels, std::nullopt);
   return image_batch(std::move(images), sample_ids);
 }

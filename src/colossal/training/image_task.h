@@ -36,12 +36,17 @@ class ImageTask : public TrainingTask {
     // Whether each image must have a label; else the task's batches have none.
     bool labels = false;
     std::vector<std::string> classes = {};  // names of the labels; empty: those of the source
+    bool texts = false;                     // whether each image must have a text
   };
   // Opens the sources data.train and data.validation. Throws ConfigError if an image lacks a label
   // that it must have, and on all ranks if a rank's sources differ from those of rank 0. Collective
   // over all ranks. `job` and `context` must outlive this.
   ImageTask(const Job& job, const ParallelContext& context, const Options& options);
 
+  // Returns the batch of these images, with which the functions below begin: pixels and,
+  // with Options::labels, targets.
+  virtual data::Batch batch_of_images(data::ImageBatch images,
+                                      const std::vector<int64_t>& sample_ids) const;
   // Returns the positions, in the run's order of samples, of the images from which a training
   // micro-batch is made: first those in `range`, whose micro-batch it is.
   virtual std::vector<int64_t> positions_of(const Range& range) const;

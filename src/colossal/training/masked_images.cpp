@@ -63,8 +63,8 @@ class MaskedImages final : public ImageTask {
   HeadLoss loss() const override { return reconstruction_loss(patches()); }
   HeadLoss loss_to_record() const override { return loss(); }
 
-  void begin(models::LanguageModel& model, Engine&) override {
-    const HeadLoss collect = [this](models::LanguageModel& shown, const nn::BlockState& state,
+  void begin(models::Model& model, Engine&) override {
+    const HeadLoss collect = [this](models::Model& shown, const nn::BlockState& state,
                                     const data::Batch&, const nn::StepContext& step) {
       if (!state.output().is_meta()) found_ = of_all_tokens(shown, state, step);
       return LossSum{};
@@ -87,9 +87,9 @@ class MaskedImages final : public ImageTask {
 
   // Returns the reconstructions of all patches, with zeros at those that other ranks of sp have:
   // [batch, tokens, channels * patch * patch].
-  at::Tensor of_all_tokens(models::LanguageModel& model, const nn::BlockState& state,
+  at::Tensor of_all_tokens(models::Model& model, const nn::BlockState& state,
                            const nn::StepContext& step) const {
-    const at::Tensor here = model.head_pixels(state.output(), step).to(at::kDouble);
+    const at::Tensor here = model.pixel_head().pixels(state.output(), step).to(at::kDouble);
     return at::zeros({here.size(0), patches().num_tokens(), here.size(2)}, here.options())
         .index_copy(1, step.positions, here);
   }

@@ -127,6 +127,9 @@ namespace {
 report::Fact outputs_of(const Job& job) {
   const models::TransformerConfig& model = job.model.transformer;
   if (!model.patches) return {"vocabulary", format_count(job.model.facts.vocabulary)};
+  if (const auto& texts = job.model.text_tower) {
+    return {"vectors", fmt::format("of {} features", texts->features)};
+  }
   if (!model.reconstructs) return {"classes", format_count(job.model.facts.scores)};
   const data::ImageMaskOptions masks = resolve_masks(job.config.data, *model.patches);
   return {"masked",

@@ -23,6 +23,7 @@
 #include "colossal/models/families.h"
 #include "colossal/nn/layer_scope.h"
 #include "colossal/training/adapter_start.h"
+#include "colossal/training/contrastive_task.h"
 #include "colossal/training/evaluation_history.h"
 #include "colossal/training/log_folder.h"
 #include "colossal/training/masked_images.h"
@@ -571,6 +572,7 @@ class Trainer {
 
 std::unique_ptr<TrainingTask> make_pretraining(const Job& job, const ParallelContext& context,
                                                const std::function<void()>& preparing) {
+  if (job.model.text_tower) return make_contrastive_task(job, context);
   if (job.model.transformer.patches) return make_masked_images(job, context);
   return std::make_unique<TrainingData>(job, context, preparing);
 }

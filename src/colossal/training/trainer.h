@@ -32,8 +32,7 @@ struct TrainingHooks {
   // Returns what the model of the task writes after each prompt (train.sample_prompts), at most
   // train.sample_tokens tokens, without special tokens. Called on all ranks, with the same prompts;
   // collective. Empty: the run cannot have sample_prompts.
-  std::function<std::vector<std::string>(const Job&, models::LanguageModel&, Engine&,
-                                         const TrainingTask&,
+  std::function<std::vector<std::string>(const Job&, models::Model&, Engine&, const TrainingTask&,
                                          const std::vector<std::vector<int32_t>>& prompts)>
       complete_prompts = {};
 };

@@ -81,7 +81,7 @@ class TrainingTask {
 
   // Called once, when the trained model has its weights, before the first step. Both arguments
   // remain valid during all later calls. Collective over all ranks.
-  virtual void begin(models::LanguageModel&, Engine&) {}
+  virtual void begin(models::Model&, Engine&) {}
   // Work in another thread that reads the weights while the forward and backward passes of a step
   // run. The training loop waits for the end of the work before it updates the weights.
   struct ConcurrentWork {

@@ -44,6 +44,12 @@ ImageReader::Pending ImageReader::start(std::span<const ImageRequest> requests) 
 ImageReader::Pending::Image ImageReader::read_one(const ImageRequest& request,
                                                   std::span<float> pixels) const {
   ImageSample sample = source_->read(request.index);
+  if (options_.needs_texts && sample.text.empty()) {
+    throw ConfigError(
+        fmt::format("{}: the image has no text, which the model compares with it; rows have it in "
+                    "\"text\" or \"caption\", tar shards in a .txt file beside the image",
+                    sample.name));
+  }
   const image::Image decoded = image::decode_image(sample.content, sample.name);
   if (options_.augmentation) {
     const image::Image source =

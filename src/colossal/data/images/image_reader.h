@@ -34,6 +34,7 @@ struct ImageReaderOptions {
   // nullopt: images are processed.
   std::optional<image::AugmentOptions> augmentation = {};
   uint64_t seed = 0;
+  bool needs_texts = false;  // whether an image without a text is an error
   int num_threads = 1;
 };
 

@@ -1,5 +1,6 @@
-// The tower for images of CLIP (A. Radford et al., "Learning Transferable Visual Models From
-// Natural Language Supervision", 2021), as in transformers' CLIPForImageClassification.
+// CLIP (A. Radford et al., "Learning Transferable Visual Models From Natural Language Supervision",
+// 2021): both towers as in transformers' CLIPModel, and the tower for images alone as in
+// CLIPForImageClassification.
 #include "colossal/models/clip_fields.h"
 #include "colossal/models/families/list.h"
 #include "colossal/models/vision_fields.h"
@@ -30,8 +31,31 @@ void read_scores(ConfigFields&, TransformerConfig& config) {
   config.scores_before_norm = true;
 }
 
-WeightNames weight_names(const TransformerConfig&) {
-  WeightNames names = image_tower_names();
+constexpr int64_t kOldEndToken = 2;  // of configurations that transformers wrote before 2023
+
+TextTower read_texts(ConfigFields& fields, TransformerConfig&) {
+  TextTower tower = read_text_tower(fields, {.defaults = {{"vocab_size", 49408},
+                                                          {"hidden_size", 512},
+                                                          {"intermediate_size", 2048},
+                                                          {"num_hidden_layers", 12},
+                                                          {"num_attention_heads", 8},
+                                                          {"max_position_embeddings", 77},
+                                                          {"hidden_act", "quick_gelu"},
+                                                          {"layer_norm_eps", 1e-5},
+                                                          {"initializer_range", 0.02},
+                                                          {"pad_token_id", 1},
+                                                          {"eos_token_id", 49407}}});
+  tower.features = fields.size("projection_dim", 512, kMaximumWidth);
+  tower.pooled =
+      tower.end_token == kOldEndToken ? TextTower::Pooled::highest : TextTower::Pooled::end;
+  tower.logit_scale = fields.number("logit_scale_init_value", 2.6592, -100, 100);
+  return tower;
+}
+
+WeightNames weight_names(const TransformerConfig& images) {
+  WeightNames names = tower_names(images);
+  names.others.push_back({"projection", "visual_projection"});
+  names.others.push_back({"text_projection", "text_projection"});
   names.others.push_back(
       {"patch_embedding.class_token", "vision_model.embeddings.class_embedding"});
   names.others.push_back(
@@ -47,10 +71,12 @@ Family family() {
           .simplify = use_whole_tower_configs,
           .read = read,
           .read_scores = read_scores,
+          .read_text_tower = read_texts,
           .weights = weight_names,
-          .presets = {tower_preset("clip-vit-base-patch32", kClass, 12, 768, 12, 32),
-                      tower_preset("clip-vit-base-patch16", kClass, 12, 768, 12, 16),
-                      tower_preset("clip-vit-large-patch14", kClass, 24, 1024, 16, 14)},
+          .presets = {tower_preset("clip-vit-base-patch32", "CLIPModel", {}, 32, {12, 512, 8}),
+                      tower_preset("clip-vit-base-patch16", "CLIPModel", {}, 16, {12, 512, 8}),
+                      tower_preset("clip-vit-large-patch14", "CLIPModel", {24, 1024, 16}, 14,
+                                   {12, 768, 12})},
           .scoring_class = "ForImageClassification"};
 }
 

@@ -270,6 +270,11 @@ nn::GatherTokenRows ExpertBuilder::gather_token_rows() const {
   };
 }
 
+nn::Placement ExpertBuilder::used_alike() const {
+  const comm::Group& ranks = context_.group(Axis::tp);
+  return {.num_replicas = ranks.size(), .replica = ranks.rank()};
+}
+
 nn::Placement ExpertBuilder::of_router() const {
   if (context_.strategy().tp == 1) return whole();
   return {.reduction = &context_.stage_group()};

@@ -125,6 +125,7 @@ class ExpertBuilder : public nn::DenseBuilder {
 
  protected:
   nn::SumOverRanks sum_over_ranks() const override;
+  nn::Placement used_alike() const override;
   nn::Placement of_router() const override;
   nn::Placement of_experts(const ExpertStack& stack) const override;
   nn::Placement of_expert_adapter(const ExpertAdapterMatrix& factor) const override;

@@ -374,12 +374,12 @@ at::Tensor Tensor1dRanks::end_pair(const at::Tensor& x, const StepContext& conte
                       : reduce_from_tensor_parallel(x, group);
 }
 
-Tensor1dBuilder::Tensor1dBuilder(const ParallelContext& context, Sharding sharding,
+Tensor1dBuilder::Tensor1dBuilder(const ParallelContext& context, Shardings shardings,
                                  nn::MakeAttention make_attention, int64_t table_rows)
     : ExpertBuilder(context, std::move(make_attention), table_rows),
       ranks_{context.group(Axis::tp), context.strategy().tp_sequence},
-      sharding_(std::move(sharding)) {
-  check_key_value_replicas(context.strategy(), sharding_);
+      shardings_(std::move(shardings)) {
+  check_key_value_replicas(context.strategy(), shardings_);
 }
 
 nn::Placement Tensor1dBuilder::whole() const {
@@ -410,6 +410,13 @@ nn::TokenPart Tensor1dBuilder::token_part() const {
   };
 }
 
+nn::SumOfParts Tensor1dBuilder::sum_of_parts() const {
+  if (!ranks_.share_tokens) return nullptr;
+  return [&group = ranks_.group](const at::Tensor& part) {
+    return reduce_from_tensor_parallel(part, group);
+  };
+}
+
 std::unique_ptr<nn::PositionEmbedding> Tensor1dBuilder::position_embedding(
     const std::string& name, const nn::EmbeddingOptions& options) {
   if (!ranks_.share_tokens) return DenseBuilder::position_embedding(name, options);
@@ -425,8 +432,8 @@ std::unique_ptr<nn::Dropout> Tensor1dBuilder::dropout(const std::string& name, d
 
 std::unique_ptr<nn::Linear> Tensor1dBuilder::linear(const std::string& name,
                                                     const nn::LinearOptions& options) {
-  const auto found = sharding_.products.find(name);
-  if (found == sharding_.products.end()) return DenseBuilder::linear(name, options);
+  const auto found = tower_sharding().products.find(name);
+  if (found == tower_sharding().products.end()) return DenseBuilder::linear(name, options);
   const LinearSharding& sharding = found->second;
   if (sharding.cut == Cut::outputs) {
     auto [weight, bias] = first_product(name, options, sharding);
@@ -452,8 +459,8 @@ std::unique_ptr<nn::Linear> Tensor1dBuilder::fused_linear(const nn::FusedLinearO
   std::vector<ParameterHandle> weights, biases;
   std::vector<AdaptedProduct> products;
   for (const nn::FusedLinearOptions::Part& part : options.parts) {
-    const auto found = sharding_.products.find(part.name);
-    COLOSSAL_CHECK(found != sharding_.products.end() && found->second.cut == Cut::outputs,
+    const auto found = tower_sharding().products.find(part.name);
+    COLOSSAL_CHECK(found != tower_sharding().products.end() && found->second.cut == Cut::outputs,
                    "{}: a product side by side with others, and no cut of its outputs", part.name);
     auto [weight, bias] = first_product(part.name, nn::part_of(options, part), found->second);
     weights.push_back(weight);
@@ -533,7 +540,7 @@ std::unique_ptr<nn::Experts> Tensor1dBuilder::make_experts(nn::ExpertsParts part
 }
 
 std::vector<Range> Tensor1dBuilder::held_here(const LinearSharding& sharding) const {
-  return sharding_.held(sharding, ranks_.group.size(), ranks_.group.rank());
+  return tower_sharding().held(sharding, ranks_.group.size(), ranks_.group.rank());
 }
 
 nn::LocalHeads Tensor1dBuilder::heads_here(int64_t heads, int64_t kv_heads) const {

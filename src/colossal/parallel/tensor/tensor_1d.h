@@ -45,10 +45,10 @@ struct Tensor1dRanks {
 // ExpertBuilder and nn::DenseBuilder document the overridden functions.
 class Tensor1dBuilder : public ExpertBuilder {
  public:
-  // sharding: how each linear layer is cut (sharding.h). make_attention: makes the attention over
+  // shardings: how each linear layer is cut (sharding.h). make_attention: makes the attention over
   // this rank's heads. table_rows: maximum number of rows of one parameter of a vocabulary table;
   // 0: no maximum. `context` must outlive the builder and its layers.
-  Tensor1dBuilder(const ParallelContext& context, Sharding sharding,
+  Tensor1dBuilder(const ParallelContext& context, Shardings shardings,
                   nn::MakeAttention make_attention, int64_t table_rows);
 
   std::unique_ptr<nn::Embedding> embedding(const std::string& name,
@@ -63,13 +63,14 @@ class Tensor1dBuilder : public ExpertBuilder {
  protected:
   nn::Placement whole() const override;
   nn::TokenPart token_part() const override;
+  nn::SumOfParts sum_of_parts() const override;
   nn::Placement of_all_heads() const override;
   nn::Placement of_heads(nn::HeadKind kind) const override;
   nn::LocalHeads heads_here(int64_t heads, int64_t kv_heads) const override;
   AdaptedInput input_of_latents(int64_t hidden) override { return input_of_first(hidden); }
   AdaptedInput latents(int64_t features) override;
   nn::Placement of_head_outputs(const std::string& name) const override {
-    return of_first_outputs(sharding_.products.at(name));
+    return of_first_outputs(tower_sharding().products.at(name));
   }
   std::unique_ptr<nn::Norm> make_norm_over_heads(nn::NormParts parts, nn::HeadKind kind) override;
   std::unique_ptr<nn::Experts> make_experts(nn::ExpertsParts parts,
@@ -80,6 +81,7 @@ class Tensor1dBuilder : public ExpertBuilder {
   std::unique_ptr<nn::VocabularyHead> make_head(nn::VocabularyHeadParts parts) override;
 
  private:
+  const Sharding& tower_sharding() const { return shardings_.at(tower()); }
   // Returns the indices on this rank of the dim that `sharding` cuts.
   std::vector<Range> held_here(const LinearSharding& sharding) const;
   // Makes the weight, then the bias (empty handle if options.bias is false) of the first layer of a
@@ -99,7 +101,7 @@ class Tensor1dBuilder : public ExpertBuilder {
   nn::TokenTable vocabulary_table(const std::string& name, const nn::EmbeddingOptions& options);
 
   Tensor1dRanks ranks_;
-  Sharding sharding_;
+  Shardings shardings_;
 };
 
 }  // namespace colossal::parallel

@@ -217,9 +217,9 @@ TensorGrid grid_of_squares(const ParallelContext& context) {
 
 }  // namespace
 
-Tensor2dBuilder::Tensor2dBuilder(const ParallelContext& context, Sharding sharding,
+Tensor2dBuilder::Tensor2dBuilder(const ParallelContext& context, Shardings shardings,
                                  nn::MakeAttention make_attention, int64_t table_rows)
-    : TensorGridBuilder(context, grid_of_squares(context), std::move(sharding),
+    : TensorGridBuilder(context, grid_of_squares(context), std::move(shardings),
                         std::move(make_attention), table_rows),
       row_(context.along({"tp.column"})),
       column_(context.along({"tp.row"})) {}

@@ -25,11 +25,11 @@ namespace colossal::parallel {
 // The builder for modes 2d and 2.5d.
 class Tensor2dBuilder : public TensorGridBuilder {
  public:
-  // context: must outlive the builder and its layers. sharding: the model's sizes and its pairs of
+  // context: must outlive the builder and its layers. shardings: the model's sizes and its pairs of
   // linear layers (sharding.h); only layers in pairs are computed as above. make_attention: makes
   // the attention over this rank's heads and sequences. table_rows: maximum number of rows of one
   // parameter of a vocabulary table; 0: no maximum.
-  Tensor2dBuilder(const ParallelContext& context, Sharding sharding,
+  Tensor2dBuilder(const ParallelContext& context, Shardings shardings,
                   nn::MakeAttention make_attention, int64_t table_rows);
 
  private:

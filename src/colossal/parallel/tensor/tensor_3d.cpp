@@ -219,9 +219,9 @@ TensorGrid grid_of_a_cube(const ParallelContext& context) {
 
 }  // namespace
 
-Tensor3dBuilder::Tensor3dBuilder(const ParallelContext& context, Sharding sharding,
+Tensor3dBuilder::Tensor3dBuilder(const ParallelContext& context, Shardings shardings,
                                  nn::MakeAttention make_attention, int64_t table_rows)
-    : TensorGridBuilder(context, grid_of_a_cube(context), std::move(sharding),
+    : TensorGridBuilder(context, grid_of_a_cube(context), std::move(shardings),
                         std::move(make_attention), table_rows),
       pieces_(context.along({"tp.i"})) {}
 

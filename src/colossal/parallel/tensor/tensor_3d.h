@@ -25,11 +25,11 @@ namespace colossal::parallel {
 // The builder of a model's layers in mode 3d.
 class Tensor3dBuilder : public TensorGridBuilder {
  public:
-  // sharding: which linear layers are in pairs, and how they are divided. make_attention: makes the
-  // attention over this rank's heads and sequences. table_rows: a vocabulary table that has more
-  // rows than this on a rank is divided into several parameters, each of at most this many rows; 0:
-  // tables are not divided. `context` must outlive the builder and its layers.
-  Tensor3dBuilder(const ParallelContext& context, Sharding sharding,
+  // shardings: which linear layers are in pairs, and how they are divided. make_attention: makes
+  // the attention over this rank's heads and sequences. table_rows: a vocabulary table that has
+  // more rows than this on a rank is divided into several parameters, each of at most this many
+  // rows; 0: tables are not divided. `context` must outlive the builder and its layers.
+  Tensor3dBuilder(const ParallelContext& context, Shardings shardings,
                   nn::MakeAttention make_attention, int64_t table_rows);
 
  private:

@@ -265,12 +265,12 @@ Shares TensorGrid::Activation::tokens_of_ranks(const StepContext& context) const
 }
 
 TensorGridBuilder::TensorGridBuilder(const ParallelContext& context, TensorGrid grid,
-                                     Sharding sharding, nn::MakeAttention make_attention,
+                                     Shardings shardings, nn::MakeAttention make_attention,
                                      int64_t table_rows)
     : ExpertBuilder(context, std::move(make_attention), table_rows),
       grid_(std::move(grid)),
-      sharding_(std::move(sharding)) {
-  check_key_value_replicas(context.strategy(), sharding_);
+      shardings_(std::move(shardings)) {
+  check_key_value_replicas(context.strategy(), shardings_);
 }
 
 nn::Placement TensorGridBuilder::of_features(int64_t features) const {
@@ -283,6 +283,12 @@ nn::TokenPart TensorGridBuilder::token_part() const {
   return [&batch = grid_.between.batch](const at::Tensor& tokens, const StepContext& context) {
     const Range here = batch.here(context.batch);
     return tokens.narrow(0, here.begin, here.size());
+  };
+}
+
+nn::SumOfParts TensorGridBuilder::sum_of_parts() const {
+  return [&group = context().group(Axis::tp)](const at::Tensor& part) {
+    return reduce_from_tensor_parallel(part, group);
   };
 }
 
@@ -348,7 +354,7 @@ std::unique_ptr<nn::Norm> TensorGridBuilder::make_norm_over_heads(nn::NormParts 
 
 std::unique_ptr<nn::Dropout> TensorGridBuilder::dropout(const std::string& name,
                                                         double probability) {
-  const Range here = Shares::even(grid_.between.features, sharding_.hidden_size).here();
+  const Range here = Shares::even(grid_.between.features, tower_sharding().hidden_size).here();
   return std::make_unique<GridDropout>(full_name(name), probability, grid_.between.batch,
                                        here.begin);
 }
@@ -374,9 +380,9 @@ nn::DenseBuilder::AdaptedProduct TensorGridBuilder::add(GridProduct& product,
   const TensorGrid::Activation& result = is_first ? grid_.within : grid_.between;
   const auto inputs = [&](int part) {
     return is_first ? runs_of(options.in_features, side(), part)
-                    : sharding_.held(sharding, side(), part);
+                    : tower_sharding().held(sharding, side(), part);
   };
-  const Runs outputs = is_first ? sharding_.held(sharding, side(), block.outputs)
+  const Runs outputs = is_first ? tower_sharding().held(sharding, side(), block.outputs)
                                 : runs_of(options.out_features, side(), block.outputs);
   const nn::Placement of_outputs{.held = {outputs},
                                  .reduction = makes_keys ? result.same_keys : result.same_features};
@@ -415,7 +421,7 @@ nn::DenseBuilder::AdaptedInput TensorGridBuilder::adapted_input(int64_t in_featu
   const TensorGrid::Activation &from = is_first ? grid_.between : grid_.within,
                                &to = is_first ? grid_.within : grid_.between;
   const Runs held = is_first ? runs_of(in_features, side(), from.features.rank())
-                             : sharding_.held(sharding, side(), from.features.rank());
+                             : tower_sharding().held(sharding, side(), from.features.rank());
   COLOSSAL_CHECK(held.size() <= 1, "{} runs of inputs", held.size());
   const int64_t begin = held.empty() ? 0 : held.front().begin;
   const comm::Group* mirror = grid_.mirror_activation ? &context().transpose_group() : nullptr;
@@ -458,7 +464,8 @@ nn::DenseBuilder::AdaptedInput TensorGridBuilder::latents(int64_t features) {
 }
 
 nn::Placement TensorGridBuilder::of_head_outputs(const std::string& name) const {
-  return {.held = {sharding_.held(sharding_.products.at(name), side(), grid_.first.outputs)},
+  return {.held = {tower_sharding().held(tower_sharding().products.at(name), side(),
+                                         grid_.first.outputs)},
           .reduction = grid_.within.same_features};
 }
 
@@ -471,8 +478,8 @@ std::unique_ptr<nn::Experts> TensorGridBuilder::make_experts(nn::ExpertsParts pa
 
 std::unique_ptr<nn::Linear> TensorGridBuilder::linear(const std::string& name,
                                                       const nn::LinearOptions& options) {
-  const auto found = sharding_.products.find(name);
-  if (found == sharding_.products.end()) return linear_of_all_outputs(name, options);
+  const auto found = tower_sharding().products.find(name);
+  if (found == tower_sharding().products.end()) return linear_of_all_outputs(name, options);
   GridProduct product;
   const AdaptedProduct adapted = add(product, name, options, found->second);
   const AdaptedInput input = adapted_input(options.in_features, found->second);
@@ -514,14 +521,14 @@ std::unique_ptr<nn::Linear> TensorGridBuilder::fused_linear(const nn::FusedLinea
   GridProduct product;
   std::vector<AdaptedProduct> adapted;
   for (const nn::FusedLinearOptions::Part& part : options.parts) {
-    const auto found = sharding_.products.find(part.name);
-    COLOSSAL_CHECK(found != sharding_.products.end() && found->second.cut == Cut::outputs,
+    const auto found = tower_sharding().products.find(part.name);
+    COLOSSAL_CHECK(found != tower_sharding().products.end() && found->second.cut == Cut::outputs,
                    "{}: a product side by side with others, and no cut of its outputs", part.name);
     adapted.push_back(add(product, part.name, nn::part_of(options, part), found->second));
   }
   product.adapter = adapter(
       adapted,
-      adapted_input(options.in_features, sharding_.products.at(options.parts.front().name)));
+      adapted_input(options.in_features, tower_sharding().products.at(options.parts.front().name)));
   return make_product(std::move(product));
 }
 
@@ -560,7 +567,7 @@ std::unique_ptr<nn::VocabularyHead> TensorGridBuilder::make_head(nn::VocabularyH
       blocks_of(rows_of_pieces(parts.table.vocabulary()));
   const auto first = blocks.begin() + grid_.within.features.rank() * grid_.first.pieces;
   return make_grid_head(std::move(parts), {first, first + grid_.first.pieces},
-                        sharding_.hidden_size, grid_,
+                        tower_sharding().hidden_size, grid_,
                         {.table = mirror_table ? mirror : nullptr,
                          .activation = grid_.mirror_activation ? mirror : nullptr});
 }

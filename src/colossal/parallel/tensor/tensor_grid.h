@@ -97,11 +97,11 @@ struct GridProduct {
 // functions that are overridden here without a comment, see nn::DenseBuilder.
 class TensorGridBuilder : public ExpertBuilder {
  public:
-  // sharding: which layers are in pairs, and the sizes that ranks divide. make_attention: makes the
-  // attention over this rank's heads and sequences. table_rows: maximum number of rows of one
+  // shardings: which layers are in pairs, and the sizes that ranks divide. make_attention: makes
+  // the attention over this rank's heads and sequences. table_rows: maximum number of rows of one
   // parameter of a vocabulary table; 0: no maximum. `context` must outlive the builder and its
   // layers.
-  TensorGridBuilder(const ParallelContext& context, TensorGrid grid, Sharding sharding,
+  TensorGridBuilder(const ParallelContext& context, TensorGrid grid, Shardings shardings,
                     nn::MakeAttention make_attention, int64_t table_rows);
 
   std::unique_ptr<nn::Embedding> embedding(const std::string& name,
@@ -126,6 +126,7 @@ class TensorGridBuilder : public ExpertBuilder {
   // activation between pairs.
   nn::Placement of_features(int64_t features) const override;
   nn::TokenPart token_part() const override;
+  nn::SumOfParts sum_of_parts() const override;
   std::unique_ptr<nn::Norm> make_norm(nn::NormParts parts) override;
   nn::Placement of_all_heads() const override;
   nn::Placement of_heads(nn::HeadKind kind) const override;
@@ -149,6 +150,7 @@ class TensorGridBuilder : public ExpertBuilder {
   const TensorGrid& grid() const { return grid_; }
 
  private:
+  const Sharding& tower_sharding() const { return shardings_.at(tower()); }
   int side() const { return context().strategy().tensor_side(); }
   // Makes a linear layer that is in no pair and has few outputs. Every rank gets all outputs for
   // the tokens that it has between pairs. Throws InternalError if options.bias is true, or if the
@@ -179,7 +181,7 @@ class TensorGridBuilder : public ExpertBuilder {
   std::unique_ptr<nn::VocabularyHead> make_head(nn::VocabularyHeadParts parts, bool mirror_table);
 
   TensorGrid grid_;
-  Sharding sharding_;
+  Shardings shardings_;
 };
 
 }  // namespace colossal::parallel

@@ -27,7 +27,7 @@ class ImageClassification final : public ImageTask {
 
   std::vector<std::string> metrics() const override { return {score_metric(kProblem)}; }
   std::vector<std::string> shown_metrics() const override { return metrics(); }
-  void begin(models::LanguageModel& model, Engine&) override {
+  void begin(models::Model& model, Engine&) override {
     shown_ = pipelined(model, model_source_of(job()), context(), scores_.head());
   }
   std::vector<report::Picture> pictures(Engine& engine) override;
@@ -93,7 +93,7 @@ class ImageClassification final : public ImageTask {
 
   image::MixingOptions mixing_;  // of training images
   // For pictures(): the trained model, whose head collects scores.
-  ScoreCollector scores_{[this](models::LanguageModel& model, const nn::BlockState& state,
+  ScoreCollector scores_{[this](models::Model& model, const nn::BlockState& state,
                                 const data::Batch& batch, const nn::StepContext& step) {
     return scores_of_rows(model, state, batch, step, context());
   }};

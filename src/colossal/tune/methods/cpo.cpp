@@ -41,8 +41,8 @@ class Cpo final : public WithoutReference {
   }
 
   HeadLoss loss() const override {
-    return [this](models::LanguageModel& model, const nn::BlockState& state,
-                  const data::Batch& batch, const nn::StepContext& step) {
+    return [this](models::Model& model, const nn::BlockState& state, const data::Batch& batch,
+                  const nn::StepContext& step) {
       const CompletionScores found = score_completions(model, state, batch, step, context());
       const std::string& type = config().loss_type.front();
       const PairScores sums = pairs_of(found.log_probability, batch);
@@ -74,8 +74,8 @@ class Orpo final : public WithoutReference {
   }
 
   HeadLoss loss() const override {
-    return [this](models::LanguageModel& model, const nn::BlockState& state,
-                  const data::Batch& batch, const nn::StepContext& step) {
+    return [this](models::Model& model, const nn::BlockState& state, const data::Batch& batch,
+                  const nn::StepContext& step) {
       const CompletionScores found = score_completions(model, state, batch, step, context());
       const PairScores means = means_of(pairs_of(found.log_probability, batch));
       const at::Tensor odds = log_odds(means), ratio = at::log_sigmoid(odds);

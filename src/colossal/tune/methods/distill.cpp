@@ -18,7 +18,7 @@ namespace colossal::tune {
 namespace {
 
 // Fields of a batch.
-constexpr const char* kTeacher = "teacher_logits";  // result of LanguageModel::local_logits()
+constexpr const char* kTeacher = "teacher_logits";  // result of Model::local_logits()
 constexpr const char* kOnPolicy = "on_policy";
 
 // Throws ConfigError unless every token means the same in both models.
@@ -56,9 +56,11 @@ class Distill final : public SampleTask {
         teacher_job_(job_of_folder(job, tuning.config.teacher,
                                    fmt::format("tune.teacher = \"{}\"", tuning.config.teacher))),
         of_teacher_([temperature = tuning.config.temperature](
-                        models::LanguageModel& model, const nn::BlockState& state,
-                        const data::Batch&, const nn::StepContext& step) {
-          return model.local_logits(state.output(), tempered(step, temperature)).detach();
+                        models::Model& model, const nn::BlockState& state, const data::Batch&,
+                        const nn::StepContext& step) {
+          return model.token_head()
+              .local_logits(state.output(), tempered(step, temperature))
+              .detach();
         }),
         rollout_(rollout_options(tuning.config, job, tokenizer(), taught())) {
     if (teacher_job_.model.transformer.scores > 0) {
@@ -75,7 +77,7 @@ class Distill final : public SampleTask {
     return loader_of([this](int64_t step) { return read_training_step(step); }, steps_done);
   }
 
-  void begin(models::LanguageModel& model, Engine&) override {
+  void begin(models::Model& model, Engine&) override {
     student_ = &model;
     teacher_.emplace(teacher_job_, context(), of_teacher_.head());
   }
@@ -98,9 +100,9 @@ class Distill final : public SampleTask {
   }
 
   HeadLoss loss() const override {
-    return [this](models::LanguageModel& model, const nn::BlockState& state,
-                  const data::Batch& batch, const nn::StepContext& step) {
-      const at::Tensor found = model.head_divergences(
+    return [this](models::Model& model, const nn::BlockState& state, const data::Batch& batch,
+                  const nn::StepContext& step) {
+      const at::Tensor found = model.token_head().divergences(
           state.output(), batch.at(kTeacher), config().beta, tempered(step, config().temperature));
       const at::Tensor mask =
           batch.at(data::kLabels).ne(ops::kIgnoredLabel).to(found.scalar_type());
@@ -110,9 +112,9 @@ class Distill final : public SampleTask {
   }
 
   HeadLoss loss_to_record() const override {
-    return [](models::LanguageModel& model, const nn::BlockState& state, const data::Batch& batch,
+    return [](models::Model& model, const nn::BlockState& state, const data::Batch& batch,
               const nn::StepContext& step) {
-      return LossSum{.sum = model.local_logits(state.output(), step).sum(),
+      return LossSum{.sum = model.token_head().local_logits(state.output(), step).sum(),
                      .count = batch.at(data::kLabels).numel()};
     };
   }
@@ -183,7 +185,7 @@ class Distill final : public SampleTask {
   // Of the training step that has begun: whether complete() has not yet been called, and whether it
   // samples completions.
   bool trains_ = false, samples_ = false;
-  models::LanguageModel* student_ = nullptr;
+  models::Model* student_ = nullptr;
   std::optional<FrozenModel> teacher_;
 };
 

@@ -20,7 +20,7 @@ class Dpo final : public PairTask {
     return {"rewards/accuracies", "rewards/margins"};
   }
 
-  void begin(models::LanguageModel& model, Engine&) override {
+  void begin(models::Model& model, Engine&) override {
     reference_.emplace(job(), context(), model);
   }
 
@@ -32,8 +32,8 @@ class Dpo final : public PairTask {
   }
 
   HeadLoss loss() const override {
-    return [this](models::LanguageModel& model, const nn::BlockState& state,
-                  const data::Batch& batch, const nn::StepContext& step) {
+    return [this](models::Model& model, const nn::BlockState& state, const data::Batch& batch,
+                  const nn::StepContext& step) {
       const CompletionScores found = score_completions(model, state, batch, step, context());
       PairScores scores = pairs_of(found.log_probability, batch);
       const PairScores reference = pairs_of(batch.at(Reference::kScores), batch);

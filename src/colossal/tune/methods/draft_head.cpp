@@ -13,7 +13,7 @@ namespace {
 
 // Fields of a batch.
 constexpr const char* kBefore = "tokens_before";    // for each input: the token before it
-constexpr const char* kGuessed = "guessed_logits";  // result of LanguageModel::local_logits()
+constexpr const char* kGuessed = "guessed_logits";  // result of Model::local_logits()
 
 // Shifts each row by one token to the left; fills its end with `fill`.
 at::Tensor shifted(const at::Tensor& rows, int64_t fill) {
@@ -30,16 +30,16 @@ class DraftHead final : public SampleTask {
             const Reading& reading)
       : SampleTask(job, context, tuning, SampleKind::language_modeling, reading),
         teacher_job_(teacher_of(job, tuning.config)),
-        states_([](models::LanguageModel& model, const nn::BlockState& state, const data::Batch&,
+        states_([](models::Model& model, const nn::BlockState& state, const data::Batch&,
                    const nn::StepContext& step) {
-          return model.final_states(state.output(), step).detach();
+          return model.token_head().final_states(state.output(), step).detach();
         }),
-        logits_([](models::LanguageModel& model, const nn::BlockState& state, const data::Batch&,
+        logits_([](models::Model& model, const nn::BlockState& state, const data::Batch&,
                    const nn::StepContext& step) {
-          return model.local_logits(state.output(), step).detach();
+          return model.token_head().local_logits(state.output(), step).detach();
         }) {}
 
-  void begin(models::LanguageModel&, Engine&) override {
+  void begin(models::Model&, Engine&) override {
     teacher_.emplace(teacher_job_, context(), [this](auto&&... arguments) {
       return (wants_states_ ? states_ : logits_).head()(arguments...);
     });
@@ -60,11 +60,11 @@ class DraftHead final : public SampleTask {
   }
 
   HeadLoss loss() const override {
-    return [](models::LanguageModel& model, const nn::BlockState& state, const data::Batch& batch,
+    return [](models::Model& model, const nn::BlockState& state, const data::Batch& batch,
               const nn::StepContext& step) {
       constexpr double kForward = 0;  // KL(model || head)
       const at::Tensor found =
-          model.head_divergences(state.output(), batch.at(kGuessed), kForward, step);
+          model.token_head().divergences(state.output(), batch.at(kGuessed), kForward, step);
       const at::Tensor mask =
           batch.at(data::kLabels).ne(ops::kIgnoredLabel).to(found.scalar_type());
       return LossSum{.sum = (found * mask).sum(), .count = mask.sum().item<int64_t>()};
@@ -72,9 +72,9 @@ class DraftHead final : public SampleTask {
   }
 
   HeadLoss loss_to_record() const override {
-    return [](models::LanguageModel& model, const nn::BlockState& state, const data::Batch& batch,
+    return [](models::Model& model, const nn::BlockState& state, const data::Batch& batch,
               const nn::StepContext& step) {
-      return LossSum{.sum = model.local_logits(state.output(), step).sum(),
+      return LossSum{.sum = model.token_head().local_logits(state.output(), step).sum(),
                      .count = batch.at(data::kLabels).numel()};
     };
   }

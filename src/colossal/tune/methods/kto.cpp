@@ -27,7 +27,7 @@ class Kto final : public SampleTask {
     return {"kl", "rewards/chosen", "rewards/rejected"};
   }
 
-  void begin(models::LanguageModel& model, Engine&) override {
+  void begin(models::Model& model, Engine&) override {
     reference_.emplace(job(), context(), model);
     policy_ = pipelined(model, model_source_of(job()), context(), of_policy_.head());
   }
@@ -47,8 +47,8 @@ class Kto final : public SampleTask {
   }
 
   HeadLoss loss() const override {
-    return [this](models::LanguageModel& model, const nn::BlockState& state,
-                  const data::Batch& batch, const nn::StepContext& step) {
+    return [this](models::Model& model, const nn::BlockState& state, const data::Batch& batch,
+                  const nn::StepContext& step) {
       const at::Tensor found =
           score_completions(model, state, batch, step, context()).log_probability;
       const at::Tensor ratio = found - batch.at(Reference::kScores);

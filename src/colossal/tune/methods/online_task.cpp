@@ -155,7 +155,7 @@ void OnlineTask::restore(const nlohmann::json& state) {
   }
 }
 
-void OnlineTask::begin(models::LanguageModel& model, Engine&) {
+void OnlineTask::begin(models::Model& model, Engine&) {
   model_ = &model;
   scorer_.emplace(job(), context(), model, config().temperature, config().beta != 0);
   rewards_.load();
@@ -455,7 +455,7 @@ data::Batch OnlineTask::make_batch(const Generation& generation, const Range& ra
 }
 
 HeadLoss OnlineTask::loss() const {
-  return [this](models::LanguageModel& model, const nn::BlockState& state, const data::Batch& batch,
+  return [this](models::Model& model, const nn::BlockState& state, const data::Batch& batch,
                 const nn::StepContext& step) {
     const at::Tensor found =
         token_log_probabilities(model, state, batch, step, config().temperature);
@@ -483,7 +483,7 @@ HeadLoss OnlineTask::loss() const {
           {config().importance_sampling_clip_min, config().importance_sampling_clip_max});
     }
     if (scores.returns.defined()) {
-      scores.values = model.head_values(state.output(), step).to(found.scalar_type());
+      scores.values = model.value_head().values(state.output(), step).to(found.scalar_type());
     }
     LossSum sum = loss_of(scores);
     sum.copies = context().strategy().sp;

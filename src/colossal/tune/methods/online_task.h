@@ -45,7 +45,7 @@ class OnlineTask : public SampleTask {
   nlohmann::json state() const override;
   void restore(const nlohmann::json& state) override;
 
-  void begin(models::LanguageModel& model, Engine& engine) override;
+  void begin(models::Model& model, Engine& engine) override;
   ConcurrentWork begin_step(Engine& engine) override;
   std::map<std::string, double> complete(std::vector<data::Batch>& batches,
                                          Engine& engine) override;
@@ -157,7 +157,7 @@ class OnlineTask : public SampleTask {
   std::unique_ptr<const ParallelContext> beside_;
   CompletionRewards rewards_;
   RolloutOptions rollout_;
-  models::LanguageModel* model_ = nullptr;
+  models::Model* model_ = nullptr;
   std::optional<PolicyScorer> scorer_;
   std::optional<Generation> generation_;
   BegunCompletions begun_;  // used by the sampling thread during an update

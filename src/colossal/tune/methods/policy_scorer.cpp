@@ -8,7 +8,7 @@ namespace colossal::tune {
 namespace {
 
 ScoreCollector::Score token_score(double temperature, const ParallelContext& context) {
-  return [temperature, &context](models::LanguageModel& model, const nn::BlockState& state,
+  return [temperature, &context](models::Model& model, const nn::BlockState& state,
                                  const data::Batch& batch, const nn::StepContext& step) {
     return whole_rows(token_log_probabilities(model, state, batch, step, temperature), step,
                       context);
@@ -16,15 +16,15 @@ ScoreCollector::Score token_score(double temperature, const ParallelContext& con
 }
 
 ScoreCollector::Score value_score(const ParallelContext& context) {
-  return [&context](models::LanguageModel& model, const nn::BlockState& state, const data::Batch&,
+  return [&context](models::Model& model, const nn::BlockState& state, const data::Batch&,
                     const nn::StepContext& step) {
-    return whole_rows(model.head_values(state.output(), step), step, context);
+    return whole_rows(model.value_head().values(state.output(), step), step, context);
   };
 }
 
 // Returns a function that calls both in one pass, and returns the result of `second`.
 HeadLoss joined(const HeadLoss& first, const HeadLoss& second) {
-  return [first, second](models::LanguageModel& model, const nn::BlockState& state,
+  return [first, second](models::Model& model, const nn::BlockState& state,
                          const data::Batch& batch, const nn::StepContext& step) {
     first(model, state, batch, step);
     return second(model, state, batch, step);
@@ -33,16 +33,16 @@ HeadLoss joined(const HeadLoss& first, const HeadLoss& second) {
 
 }  // namespace
 
-at::Tensor token_log_probabilities(models::LanguageModel& model, const nn::BlockState& state,
+at::Tensor token_log_probabilities(models::Model& model, const nn::BlockState& state,
                                    const data::Batch& batch, const nn::StepContext& step,
                                    double temperature) {
   nn::StepContext tempered = step;
   tempered.temperature = temperature;
-  return model.head_log_probabilities(state.output(), batch.at(data::kLabels), tempered);
+  return model.token_head().log_probabilities(state.output(), batch.at(data::kLabels), tempered);
 }
 
-PolicyScorer::PolicyScorer(const Job& job, const ParallelContext& context,
-                           models::LanguageModel& model, double temperature, bool with_reference)
+PolicyScorer::PolicyScorer(const Job& job, const ParallelContext& context, models::Model& model,
+                           double temperature, bool with_reference)
     : collector_(token_score(temperature, context)), values_(value_score(context)) {
   const StagedModel alone = pipelined(model, model_source_of(job), context, collector_.head());
   policy_ = job.model.transformer.value_head ? pipelined(model, model_source_of(job), context,

@@ -17,7 +17,7 @@ namespace colossal::tune {
 // (data/batch.h), so its labels are those of the tokens on this rank of sp. step: the context of
 // the forward pass that computed `state`. temperature: divides the logits. All ranks of tp must
 // call this together; they get the same result.
-at::Tensor token_log_probabilities(models::LanguageModel& model, const nn::BlockState& state,
+at::Tensor token_log_probabilities(models::Model& model, const nn::BlockState& state,
                                    const data::Batch& batch, const nn::StepContext& step,
                                    double temperature);
 
@@ -33,7 +33,7 @@ class PolicyScorer {
   // model: the model in training. temperature: divides the logits. with_reference: whether
   // of_reference() will be called; this makes a Reference, which may hold a frozen copy of the
   // model. `context` and `model` must outlive this object, which must not be moved. Collective.
-  PolicyScorer(const Job& job, const ParallelContext& context, models::LanguageModel& model,
+  PolicyScorer(const Job& job, const ParallelContext& context, models::Model& model,
                double temperature, bool with_reference);
 
   // Returns the scores by the model in training, one element for each batch that has rows; empty on

@@ -6,13 +6,13 @@
 namespace colossal::tune {
 
 ScoreCollector::ScoreCollector(const ParallelContext& context)
-    : ScoreCollector([&context](models::LanguageModel& model, const nn::BlockState& state,
+    : ScoreCollector([&context](models::Model& model, const nn::BlockState& state,
                                 const data::Batch& batch, const nn::StepContext& step) {
         return score_completions(model, state, batch, step, context).log_probability;
       }) {}
 
 HeadLoss ScoreCollector::head() {
-  return [this](models::LanguageModel& model, const nn::BlockState& state, const data::Batch& batch,
+  return [this](models::Model& model, const nn::BlockState& state, const data::Batch& batch,
                 const nn::StepContext& step) {
     if (!state.output().is_meta()) found_.push_back(score_(model, state, batch, step));
     return LossSum{};
@@ -45,14 +45,14 @@ bool Reference::is_base(const Job& job) {
   return job.model.adapter && job.model.adapter->base_is_reference();
 }
 
-Reference::Reference(const Job& job, const ParallelContext& context, models::LanguageModel& model)
+Reference::Reference(const Job& job, const ParallelContext& context, models::Model& model)
     : Reference(job, context, model, ScoreCollector(context)) {}
 
-Reference::Reference(const Job& job, const ParallelContext& context, models::LanguageModel& model,
+Reference::Reference(const Job& job, const ParallelContext& context, models::Model& model,
                      ScoreCollector::Score score)
     : Reference(job, context, model, ScoreCollector(std::move(score))) {}
 
-Reference::Reference(const Job& job, const ParallelContext& context, models::LanguageModel& model,
+Reference::Reference(const Job& job, const ParallelContext& context, models::Model& model,
                      ScoreCollector collector)
     : collector_(std::move(collector)) {
   if (is_base(job)) {

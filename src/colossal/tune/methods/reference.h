@@ -23,7 +23,7 @@ class ScoreCollector {
  public:
   // A function that returns the scores of a micro-batch's rows, in any shape. state: after the
   // last block.
-  using Score = std::function<at::Tensor(models::LanguageModel& model, const nn::BlockState& state,
+  using Score = std::function<at::Tensor(models::Model& model, const nn::BlockState& state,
                                          const data::Batch& batch, const nn::StepContext& step)>;
 
   // Collects log-probabilities of whole completions, [rows] (CompletionScores::log_probability).
@@ -61,8 +61,8 @@ class Reference {
   // model: the model in training. score: computes the scores; without it, the scores are
   // log-probabilities of whole completions, [rows]. `context` and `model` must outlive this object,
   // which must not be moved. Collective.
-  Reference(const Job& job, const ParallelContext& context, models::LanguageModel& model);
-  Reference(const Job& job, const ParallelContext& context, models::LanguageModel& model,
+  Reference(const Job& job, const ParallelContext& context, models::Model& model);
+  Reference(const Job& job, const ParallelContext& context, models::Model& model,
             ScoreCollector::Score score);
   // Runs the reference on this replica's batches and sets their field kScores, on ranks of the last
   // pipeline stage. engine: the engine of the model in training. Collective.
@@ -72,7 +72,7 @@ class Reference {
   std::vector<at::Tensor> scores_of(const std::vector<data::Batch>& batches, Engine& engine);
 
  private:
-  Reference(const Job& job, const ParallelContext& context, models::LanguageModel& model,
+  Reference(const Job& job, const ParallelContext& context, models::Model& model,
             ScoreCollector collector);
   void run(const std::vector<data::Batch>& batches, Engine& engine);
 

@@ -20,8 +20,8 @@ class RewardModel final : public PairTask {
   HeadLoss loss_to_record() const override { return {}; }
 
   HeadLoss loss() const override {
-    return [this](models::LanguageModel& model, const nn::BlockState& state,
-                  const data::Batch& batch, const nn::StepContext& step) {
+    return [this](models::Model& model, const nn::BlockState& state, const data::Batch& batch,
+                  const nn::StepContext& step) {
       const at::Tensor rewards = rewards_of_rows(model, state, batch, step, context());
       const int64_t pairs = rewards.size(0) / 2;
       const at::Tensor chosen = rewards.narrow(0, 0, pairs);

@@ -300,11 +300,11 @@ nlohmann::json SampleTask::state() const {
 
 HeadLoss SampleTask::loss_to_record() const {
   const bool has_values = job_.model.transformer.value_head;
-  return [has_values](models::LanguageModel& model, const nn::BlockState& state,
-                      const data::Batch& batch, const nn::StepContext& step) {
+  return [has_values](models::Model& model, const nn::BlockState& state, const data::Batch& batch,
+                      const nn::StepContext& step) {
     at::Tensor sum =
-        model.head_log_probabilities(state.output(), batch.at(data::kLabels), step).sum();
-    if (has_values) sum = sum + model.head_values(state.output(), step).sum();
+        model.token_head().log_probabilities(state.output(), batch.at(data::kLabels), step).sum();
+    if (has_values) sum = sum + model.value_head().values(state.output(), step).sum();
     return LossSum{.sum = sum, .count = batch.at(data::kLabels).numel()};
   };
 }

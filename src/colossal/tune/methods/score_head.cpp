@@ -63,7 +63,7 @@ data::Batch collate_texts(const std::vector<const Row*>& rows, std::vector<int64
   return batch;
 }
 
-at::Tensor rewards_of_rows(models::LanguageModel& model, const nn::BlockState& state,
+at::Tensor rewards_of_rows(models::Model& model, const nn::BlockState& state,
                            const data::Batch& batch, const nn::StepContext& step,
                            const ParallelContext& context) {
   return scores_of_rows(model, state, batch, step, context).squeeze(-1);

@@ -10,7 +10,7 @@
 
 #include "colossal/data/batch.h"
 #include "colossal/mesh/parallel_context.h"
-#include "colossal/models/language_model.h"
+#include "colossal/models/model.h"
 #include "colossal/models/transformer_config.h"
 #include "colossal/tune/samples/samples.h"
 
@@ -36,7 +36,7 @@ data::Batch collate_texts(const std::vector<const Row*>& rows, std::vector<int64
                           const models::TransformerConfig& model);
 
 // Returns scores_of_rows() of a model with one score, [rows].
-at::Tensor rewards_of_rows(models::LanguageModel& model, const nn::BlockState& state,
+at::Tensor rewards_of_rows(models::Model& model, const nn::BlockState& state,
                            const data::Batch& batch, const nn::StepContext& step,
                            const ParallelContext& context);
 

@@ -5,10 +5,10 @@
 namespace colossal::tune {
 namespace {
 
-LossSum dft(models::LanguageModel& model, const nn::BlockState& state, const data::Batch& batch,
+LossSum dft(models::Model& model, const nn::BlockState& state, const data::Batch& batch,
             const nn::StepContext& step) {
   const at::Tensor found =
-      model.head_log_probabilities(state.output(), batch.at(data::kLabels), step);
+      model.token_head().log_probabilities(state.output(), batch.at(data::kLabels), step);
   return {.sum = -(found * found.detach().exp()).sum(),
           .count = batch.at(data::kLabels).ne(ops::kIgnoredLabel).sum().item<int64_t>()};
 }

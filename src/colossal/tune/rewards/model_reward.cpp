@@ -50,8 +50,8 @@ ModelReward::ModelReward(const std::string& folder, const Job& run, const Parall
       tokenizer_(open_tokenizer(job_)),
       chat_template_(text::ModelFolder(folder).chat_template()),
       padding_(padding_of(job_, *tokenizer_)),
-      collector_([this](models::LanguageModel& model, const nn::BlockState& state,
-                        const data::Batch& batch, const nn::StepContext& step) {
+      collector_([this](models::Model& model, const nn::BlockState& state, const data::Batch& batch,
+                        const nn::StepContext& step) {
         return rewards_of_rows(model, state, batch, step, context_);
       }) {
   if (chat_template_) chat_template_->protect(tokenizer_->special_tokens());

@@ -8,11 +8,11 @@
 
 namespace colossal::tune {
 
-CompletionScores score_completions(models::LanguageModel& model, const nn::BlockState& state,
+CompletionScores score_completions(models::Model& model, const nn::BlockState& state,
                                    const data::Batch& batch, const nn::StepContext& step,
                                    const ParallelContext& context) {
   const at::Tensor found =
-      model.head_log_probabilities(state.output(), batch.at(data::kLabels), step);
+      model.token_head().log_probabilities(state.output(), batch.at(data::kLabels), step);
   const at::Tensor weights = batch.find(kLabelWeights);
   const at::Tensor weighted = weights.defined() ? found * weights.to(found.scalar_type()) : found;
   at::Tensor sums = at::stack({weighted.sum(1), found.sum(1)});

@@ -28,9 +28,9 @@ struct CompletionScores {
 
 // Returns the scores of the batch's rows. model, state, batch, step: the arguments of a HeadLoss
 // (staged_model.h). So `batch` has only this rank's tokens of each row (local_batch()). Law: the
-// bytes of model.head_log_probabilities(); with sp > 1 also an all-reduce of 2 numbers per row over
-// sp, in the forward pass only.
-CompletionScores score_completions(models::LanguageModel& model, const nn::BlockState& state,
+// bytes of model.token_head().log_probabilities(); with sp > 1 also an all-reduce of 2 numbers per
+// row over sp, in the forward pass only.
+CompletionScores score_completions(models::Model& model, const nn::BlockState& state,
                                    const data::Batch& batch, const nn::StepContext& step,
                                    const ParallelContext& context);
 

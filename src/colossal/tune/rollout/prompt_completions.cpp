@@ -6,8 +6,8 @@
 
 namespace colossal::tune {
 
-std::vector<std::string> complete_prompts(const Job& job, models::LanguageModel& model,
-                                          Engine& engine, const TrainingTask& task,
+std::vector<std::string> complete_prompts(const Job& job, models::Model& model, Engine& engine,
+                                          const TrainingTask& task,
                                           const std::vector<std::vector<int32_t>>& prompts) {
   TuneConfig greedy;
   greedy.top_k = 1;

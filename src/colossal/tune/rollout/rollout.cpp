@@ -134,8 +134,7 @@ serve::EngineOptions sampler_options(const SamplerRequirements& what,
   return made;
 }
 
-SampledModel sampled_model(models::LanguageModel& model, const models::ModelFacts& facts,
-                           Engine& engine) {
+SampledModel sampled_model(models::Model& model, const models::ModelFacts& facts, Engine& engine) {
   engine.chunks().synchronize();
   return {.model = model,
           .facts = facts,

@@ -10,7 +10,8 @@
 #include "colossal/base/range.h"
 #include "colossal/engine/engine.h"
 #include "colossal/job/job.h"
-#include "colossal/models/language_model.h"
+#include "colossal/models/model.h"
+#include "colossal/models/model_facts.h"
 #include "colossal/serve/engine.h"
 #include "colossal/serve/forward_pass.h"
 #include "colossal/serve/sampling.h"
@@ -77,7 +78,7 @@ serve::EngineOptions sampler_options(const SamplerRequirements& what,
 
 // The model to sample from.
 struct SampledModel {
-  models::LanguageModel& model;
+  models::Model& model;
   const models::ModelFacts& facts;
   const ParallelContext& context;  // ranks and communication groups of the model
   at::ScalarType type;             // dtype of activations
@@ -86,8 +87,7 @@ struct SampledModel {
 };
 // Waits for pending transfers of weights, then returns the model in training as a SampledModel.
 // engine: the training engine. All arguments must outlive the returned value.
-SampledModel sampled_model(models::LanguageModel& model, const models::ModelFacts& facts,
-                           Engine& engine);
+SampledModel sampled_model(models::Model& model, const models::ModelFacts& facts, Engine& engine);
 
 // Samples one completion of each prompt and returns the completions, in order.
 //

@@ -1,9 +1,12 @@
 #include "colossal/tune/rollout/row_scores.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "colossal/base/error.h"
@@ -17,12 +20,49 @@
 namespace colossal::tune {
 namespace {
 
+// What a model gives each row of a batch: `width` numbers.
+struct RowHead {
+  int64_t width = 0;
+  // Returns this rank's part of them, [rows, width]: the sum over the ranks of sp is the whole.
+  std::function<at::Tensor(models::Model& model, const nn::BlockState& state,
+                           const data::Batch& batch, const nn::StepContext& context)>
+      run;
+};
+
+RowHead scores_of(const models::TransformerConfig& config) {
+  COLOSSAL_CHECK(config.scores > 0, "a model of family {} without scores", config.family);
+  return {config.scores, [](models::Model& model, const nn::BlockState& state,
+                            const data::Batch& batch, const nn::StepContext& context) {
+            const at::Tensor scores =
+                model.score_head().scores(state.output(), context).to(at::kDouble);
+            const at::Tensor pooling = batch.find(data::kPooling);
+            return (pooling.defined() ? scores * pooling.unsqueeze(-1) : scores).sum(1);
+          }};
+}
+
+// After the vectors come logit_scale and logit_bias. parts: number of ranks of sp, which are
+// summed.
+RowHead vectors_of(const models::TextTower& tower, int parts) {
+  return {tower.features + 2, [parts](models::Model& model, const nn::BlockState& state,
+                                      const data::Batch& batch, const nn::StepContext& context) {
+            const models::Embeddings found =
+                model.embedding_head().embeddings(state, batch.find(data::kPooling), context);
+            const at::Tensor vectors =
+                (found.images.defined() ? found.images : found.texts).to(at::kDouble);
+            const auto column = [&](const at::Tensor& number) {
+              const double value = number.defined() ? number.item<double>() : 0;
+              return at::full({vectors.size(0), 1}, value / parts, vectors.options());
+            };
+            return at::cat({vectors, column(found.logit_scale), column(found.logit_bias)}, 1);
+          }};
+}
+
 class RowScorer {
  public:
-  RowScorer(models::LanguageModel& model, const models::TransformerConfig& config,
-            const MakeBatch& make_batch, const RowScoring& options)
+  RowScorer(models::Model& model, const RowHead& head, const MakeBatch& make_batch,
+            const RowScoring& options)
       : model_(model),
-        config_(config),
+        head_(head),
         make_batch_(make_batch),
         ranks_(options.ranks),
         strategy_(ranks_ ? ranks_->strategy() : Strategy{}),
@@ -30,12 +70,12 @@ class RowScorer {
         part_(ranks_ ? parallel::sequence_part(*ranks_)
                      : nn::SequencePart{.device = options.device}) {}
 
-  // Returns the scores of these rows, [rows, scores], on all ranks.
+  // Returns the numbers of these rows, [rows, width], on all ranks.
   at::Tensor score(std::span<const int64_t> rows) {
     const auto count = std::ssize(rows);
     const Range here = ranks_ ? Partition(count, strategy_.dp).range(ranks_->coordinate(Axis::dp))
                               : Range{0, count};
-    const at::Tensor all = at::zeros({count, config_.scores}, at::kDouble);
+    const at::Tensor all = at::zeros({count, head_.width}, at::kDouble);
     // A replica without rows computes one that does not count: all ranks take part in each pass.
     const at::Tensor found =
         run(here.size() > 0 ? rows.subspan(here.begin, here.size()) : rows.first(1));
@@ -47,8 +87,8 @@ class RowScorer {
   }
 
  private:
-  // Returns this rank's part of the scores of the rows of its replica: summed over all ranks of the
-  // replica, the parts are the scores. Undefined: zeros.
+  // Returns this rank's part of the numbers of the rows of its replica: summed over all ranks of
+  // the replica, the parts are the numbers. Undefined: zeros.
   at::Tensor run(std::span<const int64_t> rows) {
     const data::Batch whole = make_batch_(rows);
     const nn::StepContext context = model_.context_of(whole, {}, part_);
@@ -58,19 +98,17 @@ class RowScorer {
       const nn::BlockState start =
           stage == 0 ? model_.inputs(batch, context) : nn::BlockState{{before}};
       const Range blocks = strategy_.blocks_of_stage(stage, model_.num_blocks());
-      const at::Tensor x = model_.run_blocks(blocks, start, context).output();
-      if (stage < strategy_.num_stages() - 1) return x;
-      const at::Tensor scores = model_.head_scores(x, context).to(at::kDouble);
-      const at::Tensor pooling = batch.find(data::kPooling);
-      found = (pooling.defined() ? scores * pooling.unsqueeze(-1) : scores).sum(1).cpu();
+      const nn::BlockState state = model_.run_blocks(blocks, start, context);
+      if (stage < strategy_.num_stages() - 1) return state.output();
+      found = head_.run(model_, state, batch, context).cpu();
       return at::Tensor();
     });
-    const bool is_counted = !ranks_ || ranks_->coordinate(Axis::tp) == 0;  // tp has equal scores
+    const bool is_counted = !ranks_ || ranks_->coordinate(Axis::tp) == 0;  // tp has equal numbers
     return is_counted ? found : at::Tensor();
   }
 
-  models::LanguageModel& model_;
-  const models::TransformerConfig& config_;
+  models::Model& model_;
+  const RowHead& head_;
   const MakeBatch& make_batch_;
   const ParallelContext* ranks_;
   Strategy strategy_;
@@ -84,14 +122,12 @@ std::vector<int64_t> numbers_to(int64_t count) {
   return numbers;
 }
 
-// Returns the scores of rows, which are computed in this order.
-at::Tensor scores_in_order(models::LanguageModel& model, const models::TransformerConfig& config,
-                           std::span<const int64_t> order, const MakeBatch& make_batch,
-                           const RowScoring& options) {
-  COLOSSAL_CHECK(config.scores > 0, "a model of family {} without scores", config.family);
+// Returns the numbers of rows, which are computed in this order.
+at::Tensor run_in_order(models::Model& model, const RowHead& head, std::span<const int64_t> order,
+                        const MakeBatch& make_batch, const RowScoring& options) {
   const at::NoGradGuard no_grad;
-  RowScorer scorer(model, config, make_batch, options);
-  const at::Tensor scores = at::zeros({std::ssize(order), config.scores}, at::kDouble);
+  RowScorer scorer(model, head, make_batch, options);
+  const at::Tensor scores = at::zeros({std::ssize(order), head.width}, at::kDouble);
   const auto step =
       static_cast<size_t>(options.batch * (options.ranks ? options.ranks->strategy().dp : 1));
   for (size_t begin = 0; begin < order.size(); begin += step) {
@@ -107,12 +143,22 @@ at::Tensor scores_in_order(models::LanguageModel& model, const models::Transform
 
 }  // namespace
 
-at::Tensor scores_of_rows(models::LanguageModel& model, const models::TransformerConfig& config,
+at::Tensor scores_of_rows(models::Model& model, const models::TransformerConfig& config,
                           int64_t count, const MakeBatch& make_batch, const RowScoring& options) {
-  return scores_in_order(model, config, numbers_to(count), make_batch, options);
+  return run_in_order(model, scores_of(config), numbers_to(count), make_batch, options);
 }
 
-at::Tensor scores_of_texts(models::LanguageModel& model, const models::TransformerConfig& config,
+RowVectors vectors_of_rows(models::Model& model, const models::TextTower& tower, int64_t count,
+                           const MakeBatch& make_batch, const RowScoring& options) {
+  const int parts = options.ranks ? options.ranks->strategy().sp : 1;
+  const at::Tensor found =
+      run_in_order(model, vectors_of(tower, parts), numbers_to(count), make_batch, options);
+  const at::Tensor vectors = found.narrow(1, 0, tower.features);
+  return {vectors / vectors.square().sum(-1, /*keepdim=*/true).sqrt(),
+          found[0][tower.features].item<double>(), found[0][tower.features + 1].item<double>()};
+}
+
+at::Tensor scores_of_texts(models::Model& model, const models::TransformerConfig& config,
                            const std::vector<Row>& texts, int32_t padding,
                            const RowScoring& options) {
   std::vector<int64_t> order = numbers_to(std::ssize(texts));
@@ -124,7 +170,7 @@ at::Tensor scores_of_texts(models::LanguageModel& model, const models::Transform
     for (const int64_t row : rows) chosen.push_back(&texts[static_cast<size_t>(row)]);
     return collate_texts(chosen, numbers_to(std::ssize(rows)), padding, min_length, config);
   };
-  return scores_in_order(model, config, order, make_batch, options);
+  return run_in_order(model, scores_of(config), order, make_batch, options);
 }
 
 }  // namespace colossal::tune

@@ -1,5 +1,5 @@
-// Computes the scores that a model gives to many texts or images, without gradients. Used by
-// `colossal classify`.
+// Computes what a model gives to many texts or images, without gradients: scores, or the vectors of
+// a model of two towers. Used by `colossal classify`.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,8 @@
 
 #include "colossal/data/batch.h"
 #include "colossal/mesh/parallel_context.h"
-#include "colossal/models/language_model.h"
+#include "colossal/models/model.h"
+#include "colossal/models/text_tower.h"
 #include "colossal/models/transformer_config.h"
 #include "colossal/tune/samples/samples.h"
 
@@ -33,12 +34,21 @@ struct RowScoring {
 // each border between stages on different ranks, and an all-reduce of the scores of its rows, in
 // fp64, over all ranks.
 using MakeBatch = std::function<data::Batch(std::span<const int64_t> rows)>;
-at::Tensor scores_of_rows(models::LanguageModel& model, const models::TransformerConfig& config,
+at::Tensor scores_of_rows(models::Model& model, const models::TransformerConfig& config,
                           int64_t count, const MakeBatch& make_batch, const RowScoring& options);
 
-// The same for texts, of which those of similar length are computed together. texts: rows of
-// SampleKind::labeled, at least one. padding: token that pads shorter texts.
-at::Tensor scores_of_texts(models::LanguageModel& model, const models::TransformerConfig& config,
+// The same for what a model of two towers gives images or texts.
+struct RowVectors {
+  at::Tensor vectors;                      // [count, TextTower::features], of unit length
+  double logit_scale = 0, logit_bias = 0;  // the model's (text_tower.h); 0: it has no bias
+};
+// make_batch: returns batches of images alone, or of texts alone.
+RowVectors vectors_of_rows(models::Model& model, const models::TextTower& tower, int64_t count,
+                           const MakeBatch& make_batch, const RowScoring& options);
+
+// scores_of_rows() for texts, of which those of similar length are computed together. texts: rows
+// of SampleKind::labeled, at least one. padding: token that pads shorter texts.
+at::Tensor scores_of_texts(models::Model& model, const models::TransformerConfig& config,
                            const std::vector<Row>& texts, int32_t padding,
                            const RowScoring& options);
 

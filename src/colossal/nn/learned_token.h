@@ -1,0 +1,36 @@
+// LearnedToken: a token that is a parameter, the same in all rows, which layers read in the place
+// of an activation.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/ones.h>
+
+#include <utility>
+
+#include "colossal/nn/activation_part.h"
+#include "colossal/nn/layer_scope.h"
+#include "colossal/nn/parameter.h"
+#include "colossal/nn/step_context.h"
+
+namespace colossal::nn {
+
+// Parameter: NAME.value [1, 1, features]. Written once for all tensor modes.
+class LearnedToken {
+ public:
+  LearnedToken(ParameterHandle value, TokenPart token_part)
+      : value_(std::move(value)), token_part_(std::move(token_part)) {}
+
+  // Returns the token at each position of the context, as an activation between blocks.
+  at::Tensor forward(const StepContext& context) const {
+    LayerScope scope = scope_of(value_);
+    const at::Tensor value = value_.use(scope).flatten();
+    const at::Tensor all = at::ones({context.batch, context.sequence}, value.options());
+    return (token_part_ ? token_part_(all, context) : all).unsqueeze(-1) * value;
+  }
+
+ private:
+  ParameterHandle value_;  // this rank's features
+  TokenPart token_part_;
+};
+
+}  // namespace colossal::nn

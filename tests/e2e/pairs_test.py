@@ -32,8 +32,10 @@ class PairsTest(EndToEndTest):
             folder = self.directory / split
             folder.mkdir()
             lines = []
+            kinds = [(colour, place) for colour in COLOURS for place in PLACES]  # no two of the test set are the same
+            source.shuffle(kinds)
             for i in range(count):
-                colour, place = source.choice(list(COLOURS)), source.choice(list(PLACES))
+                colour, place = kinds[i % len(kinds)]
                 picture(colour, place, source).save(folder / f"{i}.png")
                 text = source.choice((f"a {colour} square, {place}", f"{place}: {colour}"))
                 lines.append(json.dumps({"image": f"{split}/{i}.png", "text": text}))
@@ -71,19 +73,19 @@ name = "constant"
         self.assertEqual([*found["missing_keys"], *found["unexpected_keys"], *found["mismatched_keys"]], [])
         return model.eval()
 
-    def loss_of_transformers(self, folder):
-        """Of the images and texts of the test set, as one batch."""
+    def result_of_transformers(self, folder, texts=None):
+        """Of the images of the test set, and their texts or others, as one batch."""
         model = self.opened(folder)
         lines = [json.loads(line) for line in (self.directory / "test.jsonl").read_text().splitlines()]
         images = [Image.open(self.directory / line["image"]) for line in lines]
         processor = AutoImageProcessor.from_pretrained(folder, backend="pil")
         length = TEXTS["max_position_embeddings"]
-        rows = [list(line["text"].encode()) for line in lines]
+        rows = [list(text.encode()) for text in texts or [line["text"] for line in lines]]
         if model.config.model_type == "clip":
             rows = [row[:length - 1] + [256] for row in rows]
         tokens = torch.tensor([row[:length] + [1] * (length - len(row)) for row in rows])
         with torch.no_grad():
-            return model(input_ids=tokens, pixel_values=processor(images, return_tensors="pt").pixel_values, return_loss=True)
+            return model(input_ids=tokens, pixel_values=processor(images, return_tensors="pt").pixel_values, return_loss=texts is None)
 
     def test_what_is_trained_is_what_transformers_computes(self):
         for family in ("clip", "siglip"):
@@ -94,7 +96,7 @@ name = "constant"
                 self.assertEqual(metrics[1]["images"], 12)
                 self.assertLess(metrics[150]["loss"], 0.6 * metrics[1]["loss"])
                 folder = self.newest(family)
-                result = self.loss_of_transformers(folder)
+                result = self.result_of_transformers(folder)
                 self.assertAlmostEqual(metrics[150]["validation_loss"], result.loss.item(), delta=2e-5)
                 right = result.logits_per_image.argmax(1) == torch.arange(10)
                 self.assertAlmostEqual(metrics[150]["validation_accuracy"], right.double().mean().item(), delta=1e-6)
@@ -108,6 +110,33 @@ name = "constant"
                 saved = self.opened(self.newest(f"{family}-on")).state_dict()
                 for name, weight in self.opened(folder).state_dict().items():
                     torch.testing.assert_close(saved[name], weight, rtol=0, atol=1e-9)
+
+    def probabilities(self, folder, *flags):
+        """Of each image of the test set, and of each kind of text, as classify finds them and as transformers does."""
+        labels = [f"{colour} square at the {place}" for colour in COLOURS for place in PLACES]
+        done = subprocess.run([str(COLOSSAL), "classify", str(folder), "--input", str(self.directory / "test.jsonl"), "--template=a {}",
+                               "--precision.compute=fp32", *[f"--label={label}" for label in labels], *flags],
+                              capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        found = [json.loads(line)["probabilities"] for line in done.stdout.splitlines() if line.startswith("{")]
+        return torch.tensor([[row[label] for label in labels] for row in found]), [f"a {label}" for label in labels]
+
+    def test_images_are_given_the_most_similar_text(self):
+        for family in ("clip", "siglip"):
+            with self.subTest(family):
+                self.write_preset(family)
+                self.pretrain(family, "--train.steps=20", "--optimizer.learning_rate=0.003")
+                folder = self.newest(family)
+                found, texts = self.probabilities(folder)
+                expected = self.result_of_transformers(folder, texts).logits_per_image.softmax(-1)
+                torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
+                for layout in (["--parallel.tp=2"], ["--parallel.pp=2"], ["--parallel.dp=2", "--batch=3"]):
+                    again, _ = self.probabilities(folder, "--ranks=2", *layout)
+                    torch.testing.assert_close(again, expected, rtol=0, atol=2e-5)
+        refused = subprocess.run([str(COLOSSAL), "classify", str(folder), "--input", str(self.directory / "test.jsonl")],
+                                 capture_output=True, text=True, timeout=60)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("give the texts to choose from, each with --label", refused.stderr)
 
     def test_training_is_the_same_at_every_layout_and_goes_on(self):
         steps = ["--train.steps=4", "--train.dropout=0.1", "--train.evaluate_every=4"]

@@ -209,6 +209,32 @@ TEST(RunReport, FromALogOfOneStepOrNone) {
   EXPECT_THAT(written(report).html, Not(HasSubstr("Memory")));
 }
 
+// A browser shows them: they are in the page, and its policy lets them in.
+TEST(RunReport, PicturesAreInThePage) {
+  RunReport report = plausible_report();
+  report.pictures = {{"first", "a cat", false}, {"second", "a <dog>", true}};
+  const WrittenPage page = written(report);
+  EXPECT_THAT(page.html, HasSubstr("img-src data:"));
+  EXPECT_THAT(page.html,
+              HasSubstr("<figure><img alt=\"\" src=\"data:image/png;base64,Zmlyc3Q=\">"));
+  EXPECT_THAT(page.html, HasSubstr("<figure class=\"wrong\">"));
+  EXPECT_THAT(page.text, HasSubstr("a <dog>"));
+}
+
+TEST(RunReport, CountsImagesOfARunThatLearnsFromThem) {
+  RunReport report;
+  report.metrics = {StepMetrics{.step = 1, .loss = 2, .tokens = 640}};
+  report.metrics[0].tokens_per_second = 320;
+  report.metrics[0].images = 10;
+  report.metrics[0].images_per_second = 5;
+  report.metrics[0].validation_loss = 1;
+  const std::string text = written(report).text;
+  EXPECT_THAT(text, HasSubstr("1 step, 10 images."));
+  EXPECT_THAT(text, HasSubstr("Images per second"));
+  EXPECT_THAT(text, Not(HasSubstr("perplexity")));
+  EXPECT_THAT(text, Not(HasSubstr("Tokens per second")));
+}
+
 TEST(RunReport, HostileTextStaysText) {
   const std::string hostile =
       "</script><script>alert('x')</script><img src=x onerror=\"y\">\xFF\x01";

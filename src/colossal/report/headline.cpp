@@ -73,18 +73,24 @@ void add_validation(std::span<const StepMetrics> metrics, std::vector<Headline>&
   const StepMetrics& last = *evaluated.back();
   const StepMetrics& best = **std::ranges::min_element(
       evaluated, {}, [](const StepMetrics* step) { return step->validation_loss; });
-  out.push_back(
-      {"Validation loss", format_quantity(last.validation_loss, kNumber),
-       &best == &last
-           ? fmt::format("perplexity {}", format_quantity(std::exp(last.validation_loss), kCount))
-           : fmt::format("best {} at step {}", format_quantity(best.validation_loss, kNumber),
-                         best.step)});
+  const std::string of_best =
+      std::isfinite(last.images)
+          ? "the best of all"
+          : fmt::format("perplexity {}", format_quantity(std::exp(last.validation_loss), kCount));
+  out.push_back({"Validation loss", format_quantity(last.validation_loss, kNumber),
+                 &best == &last
+                     ? of_best
+                     : fmt::format("best {} at step {}",
+                                   format_quantity(best.validation_loss, kNumber), best.step)});
 }
 
 void add_speed(std::span<const StepMetrics> metrics, std::vector<Headline>& out) {
-  const auto rates = values_of(metrics, &StepMetrics::tokens_per_second);
-  if (!rates.empty()) {
-    out.push_back({"Tokens per second", format_count(std::llround(median(rates))), "median"});
+  const auto images = values_of(metrics, &StepMetrics::images_per_second);
+  const auto tokens = values_of(metrics, &StepMetrics::tokens_per_second);
+  if (!images.empty()) {
+    out.push_back({"Images per second", format_count(std::llround(median(images))), "median"});
+  } else if (!tokens.empty()) {
+    out.push_back({"Tokens per second", format_count(std::llround(median(tokens))), "median"});
   }
   const auto utilization = values_of(metrics, &StepMetrics::model_flops_utilization);
   if (!utilization.empty()) {

@@ -84,6 +84,8 @@ bool is_of_task(const std::string& key) {
                                             "learning_rate",
                                             "tokens",
                                             "tokens_per_second",
+                                            "images",
+                                            "images_per_second",
                                             "step_seconds",
                                             "evaluation_seconds",
                                             "model_flops_utilization",
@@ -114,6 +116,8 @@ StepMetrics metrics_of(const json& object) {
   metrics.learning_rate = number_or_missing(object, "learning_rate");
   metrics.tokens = number_or_missing(object, "tokens");
   metrics.tokens_per_second = number_or_missing(object, "tokens_per_second");
+  metrics.images = number_or_missing(object, "images");
+  metrics.images_per_second = number_or_missing(object, "images_per_second");
   metrics.step_seconds = number_or_missing(object, "step_seconds");
   metrics.evaluation_seconds = number_or_missing(object, "evaluation_seconds");
   metrics.model_flops_utilization = number_or_missing(object, "model_flops_utilization");

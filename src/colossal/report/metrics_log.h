@@ -34,6 +34,8 @@ struct StepMetrics {
   double learning_rate = kMissing;
   double tokens = kMissing;              // number of input tokens of the global batch
   double tokens_per_second = kMissing;   // tokens / step_seconds, so of all ranks together
+  double images = kMissing;              // of a run that learns from images: those of the batch
+  double images_per_second = kMissing;   // images / step_seconds
   double step_seconds = kMissing;        // duration of the step, without its evaluation
   double evaluation_seconds = kMissing;  // duration of the evaluation after the step
   // Fraction of the rate of matrix products that was measured when the process began.

@@ -117,6 +117,7 @@ caption { text-align: left; font-weight: 650; color: var(--text); padding-bottom
 figure img { width: 100%; image-rendering: pixelated; border-radius: 4px; }
 .pictures { display: grid; grid-template-columns: repeat(auto-fill, minmax(7rem, 1fr)); gap: .8rem; }
 .pictures figure { margin: 0; font-size: .75rem; overflow-wrap: anywhere; }
+.pictures figcaption { display: block; margin: .3rem 0 0; }
 .pictures .wrong figcaption { color: var(--c2); font-weight: 600; }
 pre { padding: 1rem 1.1rem; white-space: pre-wrap; overflow-wrap: anywhere; line-height: 1.55;
   max-height: 36rem; overflow-y: auto; }
@@ -186,7 +187,7 @@ std::string html_page(std::string_view title, std::string_view body) {
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-      "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n"
+      "style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n"
       "<title>{}</title>\n<style>{}{}{}</style>\n</head>\n<body>\n<main>\n{}</main>\n"
       "<script>{}</script>\n</body>\n</html>\n",
       escape_html(title), kColors, kStyle, timeline_style(), body, kScript);

@@ -34,6 +34,9 @@ inline constexpr Unit kPercent{.symbol = "%", .one = 0.01};
 inline constexpr Unit kTokensPerSecond{
     .symbol = "tokens/s", .prefixes = Unit::Prefixes::decimal, .symbol_on_ticks = false};
 
+inline constexpr Unit kImagesPerSecond{
+    .symbol = "images/s", .prefixes = Unit::Prefixes::decimal, .symbol_on_ticks = false};
+
 // How to print a value: as value / divisor, followed by `prefix` and the unit's symbol.
 struct Scaling {
   double divisor = 1;

@@ -84,6 +84,21 @@ Chart chart_from_zero(const Metrics& metrics, Chart chart, Field field) {
   return chart;
 }
 
+bool has_images(const Metrics& metrics) {
+  return std::ranges::any_of(metrics,
+                             [](const StepMetrics& step) { return std::isfinite(step.images); });
+}
+
+Chart throughput_chart(const Metrics& metrics) {
+  const bool images = has_images(metrics);
+  return chart_from_zero(
+      metrics,
+      {.title = "Throughput",
+       .note = "without evaluations",
+       .unit = images ? kImagesPerSecond : kTokensPerSecond},
+      images ? &StepMetrics::images_per_second : &StepMetrics::tokens_per_second);
+}
+
 Chart memory_chart(const Metrics& metrics) {
   Chart chart{.title = "Peak memory", .note = "largest rank", .unit = kBytes, .from_zero = true};
   for (auto& series : {series_of(metrics, "host", &StepMetrics::memory_peak_bytes),
@@ -130,10 +145,7 @@ std::string charts_section(const RunReport& report) {
   for (const Chart& chart : {
            gradient_chart(metrics),
            chart_from_zero(metrics, {.title = "Learning rate"}, &StepMetrics::learning_rate),
-           chart_from_zero(
-               metrics,
-               {.title = "Throughput", .note = "without evaluations", .unit = kTokensPerSecond},
-               &StepMetrics::tokens_per_second),
+           throughput_chart(metrics),
            chart_from_zero(
                metrics,
                {.title = "Utilisation",
@@ -166,15 +178,18 @@ std::string headline_section(const Metrics& metrics) {
 // Returns a summary such as "500 steps, 4,096,000 tokens. 2 skipped, without an update: 7, 9.".
 std::string summary(const Metrics& metrics) {
   if (metrics.empty()) return "No steps yet.";
-  double tokens = 0;
+  const bool images = has_images(metrics);
+  double units = 0;
   std::vector<int64_t> skipped;
   for (const StepMetrics& step : metrics) {
-    if (std::isfinite(step.tokens)) tokens += step.tokens;
+    const double read = images ? step.images : step.tokens;
+    if (std::isfinite(read)) units += read;
     if (step.skipped) skipped.push_back(step.step);
   }
   std::string text =
-      fmt::format("{} step{}, {} tokens.", format_count(static_cast<int64_t>(metrics.size())),
-                  metrics.size() == 1 ? "" : "s", format_count(std::llround(tokens)));
+      fmt::format("{} step{}, {} {}.", format_count(static_cast<int64_t>(metrics.size())),
+                  metrics.size() == 1 ? "" : "s", format_count(std::llround(units)),
+                  images ? "images" : "tokens");
   if (skipped.empty()) return text;
   const size_t named = std::min(skipped.size(), kMostSkippedNamed);
   text += fmt::format(" {} skipped, without an update: {}{}.",

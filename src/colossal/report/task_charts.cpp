@@ -38,7 +38,7 @@ const std::vector<Description>& descriptions() {
        true,
        {{"margin", "rewards/margins"}, {"margin", "margin"}}},
       {"Accuracy",
-       "how often the better one has the higher reward, or the label is right",
+       "how often the better one has the higher reward, or the label or text is right",
        kPercent,
        true,
        {{"accuracy", "rewards/accuracies"}, {"accuracy", "accuracy"}}},

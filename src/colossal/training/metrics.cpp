@@ -28,6 +28,10 @@ nlohmann::ordered_json to_json(const report::StepMetrics& metrics) {
       {"memory_peak_bytes", static_cast<int64_t>(metrics.memory_peak_bytes)},
       {"bytes_sent", nlohmann::ordered_json::object()},
       {"skipped", metrics.skipped}};
+  if (!std::isnan(metrics.images)) {
+    line["images"] = static_cast<int64_t>(metrics.images);
+    line["images_per_second"] = metrics.images_per_second;
+  }
   if (!metrics.memory_by_kind.empty()) {
     line["memory_at_peak"] = static_cast<int64_t>(metrics.memory_at_peak);
     line["memory_base_bytes"] = static_cast<int64_t>(metrics.memory_base_bytes);
@@ -65,6 +69,9 @@ std::vector<report::Scalar> to_scalars(const report::StepMetrics& metrics) {
       {"speed/tokens_per_second", metrics.tokens_per_second},
       {"speed/model_flops_utilization", metrics.model_flops_utilization},
       {"memory/peak_bytes", metrics.memory_peak_bytes}};
+  if (!std::isnan(metrics.images_per_second)) {
+    scalars.push_back({"speed/images_per_second", metrics.images_per_second});
+  }
   for (const auto& [axis, bytes] : metrics.bytes_sent) {
     scalars.push_back({"bytes_sent/" + axis, bytes});
   }

@@ -221,8 +221,8 @@ void RunMonitor::end_step(const StepResult& result, std::optional<double> valida
   pending_->skipped = result.skipped;
   pending_->task_metrics = result.metrics;
   if (reads_images()) {
-    pending_->task_metrics["images"] = units;
-    pending_->task_metrics["images_per_second"] = units / seconds;
+    pending_->images = units;
+    pending_->images_per_second = units / seconds;
   }
   count_rows(result.expert_rows);
   if (validation_loss) pending_->validation_loss = *validation_loss;
@@ -340,7 +340,7 @@ void RunMonitor::show(const report::StepMetrics& metrics) {
   }
   const double tokens = metrics.tokens;
   const bool images = reads_images();
-  const double units = images ? metrics.task_metrics.at("images") : tokens;
+  const double units = images ? metrics.images : tokens;
   const double gemm_share =
       tokens * job_.model.facts.flops_per_token(job_.sequence_length) / gemm_flops_;
   progress_->update(metrics.step, [=, loss = metrics.loss](double steps_per_second) {

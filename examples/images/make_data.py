@@ -1,7 +1,7 @@
 """Makes the images of the examples: FOLDER/{train,test}/CLASS/NUMBER.png.
 
 make_data.py pairs FOLDER    large and small shapes of several colours, and texts that describe them, in
-                             FOLDER/{train,test}.jsonl
+                             FOLDER/{train,test}.jsonl; the kinds of those of the test, as labels, in FOLDER/kinds.jsonl
 make_data.py shapes FOLDER   crosses, discs and rings in random colours, places and sizes, crosses turned, 32 x 32 pixels
 make_data.py digits FOLDER   scikit-learn's handwritten digits, 8 x 8 pixels (needs scikit-learn)
 """
@@ -62,14 +62,16 @@ def make_shapes(folder):
 def make_pairs(folder):
     source = random.Random(2)
     for split, count in (("train", 6000), ("test", 300)):
-        rows = []
+        rows, kinds = [], []
         for number in range(count):
             shape, colour, size = (source.choice(list(kinds)) for kinds in (INSIDE, COLOURS, SIZES))
             path = folder / split / f"{number:04}.png"
             write_png(path, 32, 32, draw(shape, source, colour=COLOURS[colour], radii=SIZES[size]))
             text = source.choice((f"a {size} {colour} {shape}", f"a {colour} {shape}, {size}", f"{size} {shape} in {colour}"))
             rows.append(json.dumps({"image": f"{split}/{path.name}", "text": text}))
+            kinds.append(json.dumps({"image": f"{split}/{path.name}", "label": f"a {size} {colour} {shape}"}))
         (folder / f"{split}.jsonl").write_text("\n".join(rows) + "\n")
+    (folder / "kinds.jsonl").write_text("\n".join(kinds) + "\n")
 
 
 def make_digits(folder):

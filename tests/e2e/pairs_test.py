@@ -133,6 +133,16 @@ name = "constant"
                 for layout in (["--parallel.tp=2"], ["--parallel.pp=2"], ["--parallel.dp=2", "--batch=3"]):
                     again, _ = self.probabilities(folder, "--ranks=2", *layout)
                     torch.testing.assert_close(again, expected, rtol=0, atol=2e-5)
+        # Without --label the classes of the images are the texts.
+        lines = [json.loads(line) for line in (self.directory / "test.jsonl").read_text().splitlines()]
+        kinds = [{"image": line["image"], "label": line["text"]} for line in lines]
+        (self.directory / "kinds.jsonl").write_text("\n".join(map(json.dumps, kinds)) + "\n")
+        done = subprocess.run([str(COLOSSAL), "classify", str(folder), "--input", str(self.directory / "kinds.jsonl"), "--json",
+                               "--output", str(self.directory / "chosen.jsonl"), "--precision.compute=fp32"],
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        right = self.result_of_transformers(folder).logits_per_image.argmax(1) == torch.arange(10)
+        self.assertAlmostEqual(json.loads(done.stdout)["accuracy"], right.double().mean().item(), delta=1e-9)
         refused = subprocess.run([str(COLOSSAL), "classify", str(folder), "--input", str(self.directory / "test.jsonl")],
                                  capture_output=True, text=True, timeout=60)
         self.assertEqual(refused.returncode, 2)

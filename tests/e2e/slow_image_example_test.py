@@ -23,6 +23,17 @@ class ImageExample(EndToEndTest):
         report = (self.directory / "runs" / "shapes" / "run" / "report.html").read_text()
         self.assertEqual(report.count("<img alt"), 24)
 
+    def test_texts_are_found_for_drawings(self):
+        example = ROOT / "examples" / "images"
+        self.run_in_folder(sys.executable, example / "make_data.py", "pairs", "runs/pairs/data")
+        self.run_in_folder(COLOSSAL, "train", example / "pairs.toml")
+        found = self.run_in_folder(COLOSSAL, "classify", "runs/pairs/checkpoints/step-000900", "--input=runs/pairs/data/kinds.jsonl",
+                                   "--output=chosen.jsonl", "--json")
+        self.assertGreaterEqual(json.loads(found)["accuracy"], 0.97)
+        self.assertEqual(len(json.loads((self.directory / "chosen.jsonl").read_text().splitlines()[0])["probabilities"]), 36)
+        report = (self.directory / "runs" / "pairs" / "run" / "report.html").read_text()
+        self.assertEqual(report.count("<img alt"), 24)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -144,7 +144,7 @@ Images open_images(const ClassifyArguments& arguments, const Labels& labels) {
   for (int64_t i = 0; i < images.source->size(); ++i) {
     ordered_json line{{"image", images.source->name(i)}};
     const std::optional<int64_t> label = images.source->label(i);
-    if (label) line["label"] = labels.names[static_cast<size_t>(*label)];
+    if (label) line["label"] = images.source->classes()[static_cast<size_t>(*label)];
     images.lines.push_back(std::move(line));
     images.targets.emplace_back();
     if (label) images.targets.back() = std::vector{static_cast<double>(*label)};

@@ -93,7 +93,7 @@ at::Tensor loss_of_pairs(models::Model& model, const nn::BlockState& state,
   expect_close(logits, read_tensor(result, "logits", at::kDouble), "logits");
   std::vector<data::Batch> batches{batch};
   add_pair_gradients(batches, {found}, texts, at::kDouble, alone);
-  const LossSum loss = contrastive_loss(alone)(model, state, batches[0], context);
+  const LossSum loss = contrastive_loss(texts, alone)(model, state, batches[0], context);
   return loss.sum / static_cast<double>(loss.count);
 }
 

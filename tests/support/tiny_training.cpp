@@ -97,7 +97,7 @@ ModelSource model_source_of(const TinyTraining& training) {
 
 HeadLoss loss_of(const TinyTraining& training, const ParallelContext& context) {
   if (training.loss) return training.loss;
-  if (training.text_tower) return contrastive_loss(context);
+  if (training.text_tower) return contrastive_loss(*training.text_tower, context);
   if (training.model.reconstructs) return reconstruction_loss(*training.model.patches);
   return training.model.patches ? score_loss(kProblem, context) : cross_entropy;
 }
@@ -114,7 +114,7 @@ memory::OrderOfStages order_of(const TinyTraining& training, int rank, int ranks
                                                  : HeadLoss(cross_entropy_of_all)),
                 context, engine_config(training));
   data::Batch batch = tiny_batch(training, 0, 0, 2);
-  if (training.text_tower) {
+  if (training.text_tower && training.micro_batch > 0) {
     for (const char* name : {data::kImageGradients, data::kTextGradients}) {
       batch.set(name, at::zeros({2, training.text_tower->features}));
     }
@@ -198,7 +198,7 @@ void run_rank(const TinyTraining& training, comm::World& world, TinyResult& resu
   const int64_t begin = context.coordinate(Axis::dp) * share;
   for (int64_t step = 0; step < training.steps; ++step) {
     std::vector<data::Batch> batches = micro_batches(training, step, begin, share);
-    if (training.text_tower) {
+    if (training.text_tower && batches.size() > 1) {
       vectors.clear();
       engine.evaluate(
           batches, [] { return false; }, &comparing);

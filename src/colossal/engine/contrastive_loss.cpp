@@ -122,14 +122,15 @@ at::Tensor normalizers_of(const Direction& direction) {
 // Returns the number of rows of each replica.
 Shares rows_of_replicas(int64_t rows, const ParallelContext& context) {
   const comm::Group& replicas = context.group(Axis::dp);
+  Shares shares{&replicas, std::vector<int64_t>(replicas.size(), rows), comm::Reason::data};
   const at::Tensor counts =
       at::zeros({replicas.size()}, at::TensorOptions(at::kDouble).device(context.device()));
   counts[replicas.rank()] = static_cast<double>(rows);
   comm::all_reduce(counts, replicas, comm::Reason::control);
-  Shares shares{&replicas, {}, comm::Reason::data};
+  if (counts.is_meta()) return shares;  // a dry run
   const at::Tensor on_host = counts.cpu();
   for (int replica = 0; replica < replicas.size(); ++replica) {
-    shares.sizes.push_back(static_cast<int64_t>(on_host[replica].item<double>()));
+    shares.sizes[replica] = static_cast<int64_t>(on_host[replica].item<double>());
   }
   return shares;
 }
@@ -209,11 +210,16 @@ void add_pair_gradients(std::vector<data::Batch>& batches,
              softmax(from_texts, of_mine.select(1, 1), of_all.select(1, 0)), texts.loss);
 }
 
-HeadLoss contrastive_loss(const ParallelContext& context) {
-  return [&context](models::Model& model, const nn::BlockState& state, const data::Batch& batch,
-                    const nn::StepContext& step) {
-    const models::Embeddings found = unit_vectors(model, state, batch, step, context);
+HeadLoss contrastive_loss(const models::TextTower& texts, const ParallelContext& context) {
+  return [texts, &context](models::Model& model, const nn::BlockState& state,
+                           const data::Batch& given, const nn::StepContext& step) {
+    const models::Embeddings found = unit_vectors(model, state, given, step, context);
     const at::ScalarType type = found.images.scalar_type();
+    std::vector<data::Batch> batches{given};
+    if (!given.has(data::kPairLosses)) {
+      add_pair_gradients(batches, {found}, texts, type, context);
+    }
+    const data::Batch& batch = batches.front();
     const auto field = [&](const char* name) { return batch.at(name).to(type); };
     // Each rank of sp adds the same terms of the scalars; the vectors' are summed by
     // unit_vectors().
@@ -224,7 +230,7 @@ HeadLoss contrastive_loss(const ParallelContext& context) {
     if (found.logit_bias.defined()) {
       linear = linear + found.logit_bias.to(type) * field(data::kBiasGradients).sum() / copies;
     }
-    const at::Tensor matches = batch.at(data::kPairMatches);
+    const at::Tensor& matches = batch.at(data::kPairMatches);
     return LossSum{
         .sum = linear - linear.detach() + field(data::kPairLosses).sum(),
         .count = batch.rows(),

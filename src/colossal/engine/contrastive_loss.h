@@ -1,11 +1,12 @@
 // The loss of models of two towers (models/text_tower.h), in which each image of the global batch
 // is compared with each text.
 //
-// It needs the vectors of all replicas and micro-batches before the first backward pass, so a step
-// has two forward passes (L. Gao et al., "Scaling Deep Contrastive Learning Batch Size under Memory
-// Limited Setup", 2021): the first, without gradients, computes unit vectors; add_pair_gradients()
-// makes from them the gradient of each; and contrastive_loss(), in the second pass, has these
-// gradients. The loss and its gradient thus do not depend on how the global batch is divided.
+// It needs the vectors of all replicas and micro-batches before the first backward pass. If each
+// replica has one micro-batch, contrastive_loss() compares them. Else a step has two forward passes
+// (L. Gao et al., "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup", 2021):
+// the first, without gradients, computes unit vectors; add_pair_gradients() makes from them the
+// gradient of each; and contrastive_loss(), in the second pass, has these gradients. The loss and
+// its gradient thus do not depend on how the global batch is divided.
 #pragma once
 
 #include <vector>
@@ -37,7 +38,9 @@ void add_pair_gradients(std::vector<data::Batch>& batches,
                         const ParallelContext& context);
 
 // Returns the loss of a batch with the fields of data/pair_fields.h: the sum of kPairLosses, with
-// the gradients that the other fields say; and the metric "accuracy", the mean of kPairMatches.
-HeadLoss contrastive_loss(const ParallelContext& context);
+// the gradients that the other fields say; and the metric "accuracy", the mean of kPairMatches. To
+// a batch without the fields, which must be the only one of its replica in a training step, it adds
+// them: it is then collective as add_pair_gradients() is.
+HeadLoss contrastive_loss(const models::TextTower& texts, const ParallelContext& context);
 
 }  // namespace colossal

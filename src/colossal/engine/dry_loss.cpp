@@ -7,7 +7,7 @@
 namespace colossal {
 
 DryLoss dry_loss(const Job& job, const ParallelContext& context) {
-  if (job.model.text_tower) return {contrastive_loss(context), {"accuracy"}};
+  if (job.model.text_tower) return {contrastive_loss(*job.model.text_tower, context), {"accuracy"}};
   if (job.model.transformer.reconstructs) {
     return {reconstruction_loss(*job.model.transformer.patches), {}};
   }

@@ -22,11 +22,14 @@ void add_score_fields(const Job& job, data::BatchSpecification& specification) {
                                   .shape = {classes ? 1 : job.model.facts.scores}});
 }
 
-void add_pair_fields(const models::TextTower& texts, data::BatchSpecification& specification) {
+// compared: whether each replica has several micro-batches, which are compared before the loss.
+void add_pair_fields(const models::TextTower& texts, bool compared,
+                     data::BatchSpecification& specification) {
   const int64_t length = texts.transformer.positions;
   specification.fields.push_back({.name = data::kTokens, .shape = {length}, .sequence_dim = 1});
   specification.fields.push_back(
       {.name = data::kPooling, .type = at::kDouble, .shape = {length}, .sequence_dim = 1});
+  if (!compared) return;
   for (const char* name : {data::kImageGradients, data::kTextGradients}) {
     specification.fields.push_back({.name = name, .type = at::kFloat, .shape = {texts.features}});
   }
@@ -45,7 +48,8 @@ data::BatchSpecification batch_specification(const Job& job) {
               : data::text_specification(job.sequence_length, job.config.data.separate_documents,
                                          job.model.facts.encoder_layers > 0);
   if (job.model.facts.scores > 0) add_score_fields(job, specification);
-  if (const auto& texts = job.model.text_tower) add_pair_fields(*texts, specification);
+  if (const auto& texts = job.model.text_tower)
+    add_pair_fields(*texts, job.num_micro_batches() > 1, specification);
   if (job.model.transformer.reconstructs) {
     specification.fields.push_back(
         {.name = data::kMasks, .type = at::kBool, .shape = {patches->rows() * patches->columns()}});

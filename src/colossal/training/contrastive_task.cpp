@@ -42,8 +42,7 @@ class ContrastiveTask final : public ImageTask {
     ImageTask::check_resumed(saved);
   }
 
-  HeadLoss loss() const override { return contrastive_loss(context()); }
-  HeadLoss loss_to_record() const override { return loss(); }
+  HeadLoss loss() const override { return contrastive_loss(tower(), context()); }
   std::vector<std::string> metrics() const override { return {"accuracy"}; }
   std::vector<std::string> shown_metrics() const override { return metrics(); }
 
@@ -64,7 +63,9 @@ class ContrastiveTask final : public ImageTask {
   }
   std::map<std::string, double> complete(std::vector<data::Batch>& batches,
                                          Engine& engine) override {
-    find_vectors(batches, engine, std::exchange(is_training_, false));
+    const bool training = std::exchange(is_training_, false);
+    if (training && batches.size() == 1) return {};  // loss() compares them
+    find_vectors(batches, engine, training);
     const std::vector<models::Embeddings> vectors = std::exchange(vectors_, {});
     const bool wide = job().precision.compute == at::kDouble;
     if (has_heads()) {

@@ -68,7 +68,7 @@ class TrainingTask {
   // Returns the function that replaces loss() in a dry run before the training, which finds the
   // order in which a step uses the weights (record_order(), order_recording.h). The function must
   // use the head's weights in the same order as loss(). The batch of the dry run has only inputs
-  // and labels. Empty: the cross-entropy, and after it the value head if the model has one.
+  // and labels. Empty: dry_loss() (dry_loss.h), and after it the value head if the model has one.
   virtual HeadLoss loss_to_record() const { return {}; }
   // metrics() returns the names of all metrics that the function of loss() may return.
   // shown_metrics() returns the names of the metrics of a step that the progress line shows.

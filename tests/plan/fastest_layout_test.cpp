@@ -136,6 +136,23 @@ Predicted predict(const Job& job, const ClusterSpecification& cluster) {
   return predicted;
 }
 
+// A job with a model of two towers, whose blocks have other sizes in each.
+Drawn draw_towers(unsigned seed, int most_ranks) {
+  Drawn drawn = draw(seed, most_ranks);
+  const nlohmann::json images{{"hidden_size", 128},     {"intermediate_size", 256},
+                              {"num_hidden_layers", 4}, {"num_attention_heads", 4},
+                              {"image_size", 48},       {"patch_size", 8}};
+  const nlohmann::json texts{{"hidden_size", 64},      {"intermediate_size", 512},
+                             {"num_hidden_layers", 3}, {"num_attention_heads", 4},
+                             {"vocab_size", 512},      {"eos_token_id", 256}};
+  drawn.config.model = {.preset = "clip-vit-base-patch32",
+                        .overrides = {{"vision_config", images}, {"text_config", texts}},
+                        .pretrains = true};
+  drawn.config.data.sequence_length.reset();
+  drawn.name += " (two towers)";
+  return drawn;
+}
+
 // Returns the number of layouts of the space.
 int64_t expect_fastest(const Drawn& drawn) {
   SCOPED_TRACE(drawn.name);
@@ -191,6 +208,16 @@ TEST(FastestLayout, OfSomeJobs) {
   int64_t layouts = 0;
   for (unsigned seed = 0; seed < 6; ++seed) layouts += expect_fastest(draw(seed, 3));
   EXPECT_GT(layouts, 100);
+}
+
+TEST(FastestLayout, OfAModelOfTwoTowers) {
+  int64_t layouts = 0;
+  for (unsigned seed = 0; seed < 3; ++seed) layouts += expect_fastest(draw_towers(seed, 3));
+  EXPECT_GT(layouts, 50);
+}
+
+TEST(SlowFastestLayout, OfManyModelsOfTwoTowers) {
+  for (unsigned seed = 2000; seed < 2020; ++seed) expect_fastest(draw_towers(seed, 4));
 }
 
 TEST(SlowFastestLayout, OfManyJobs) {

@@ -26,12 +26,24 @@ void refuse_settings_of_pipelines(const ParallelConfig& config) {
   if (config.pp_layers) refuse("pp_layers");
 }
 
-// Returns a block's costs in FLOPs per token: products with its weights, and attention, which has
-// no weights. Backward computes one product for the gradient of the input and one for the weights.
-StageCosts block_costs(const models::ModelFacts& facts, int64_t sequence_length) {
-  const double weights =
-      static_cast<double>(facts.product_weights - facts.hidden * facts.vocabulary) /
-      static_cast<double>(facts.layers);
+// Rows of the table of a head for tokens; 0: the model has none that costs much.
+double head_weights(const models::ModelFacts& facts) {
+  if (facts.text_layers > 0) return 0;
+  return static_cast<double>(facts.hidden) * static_cast<double>(facts.vocabulary);
+}
+
+// Returns a block's costs in FLOPs per token (of an image, if the model has a tower for texts):
+// products with its weights, and attention, which has no weights. Backward computes one product for
+// the gradient of the input and one for the weights.
+StageCosts costs_of_block(const models::ModelFacts& facts, int64_t block, int64_t sequence_length) {
+  const int64_t others = facts.layers - facts.text_layers;
+  if (block >= others) {
+    const double third =
+        facts.flops_of_text / 3 / static_cast<double>(facts.text_layers * sequence_length);
+    return {.forward = third, .input_gradient = third, .weight_gradient = third};
+  }
+  const double weights = (static_cast<double>(facts.product_weights) - head_weights(facts)) /
+                         static_cast<double>(others);
   const auto attention =
       static_cast<double>(facts.heads * (facts.head_size + facts.value_size) * sequence_length);
   return {.forward = 2 * weights + attention,
@@ -42,7 +54,7 @@ StageCosts block_costs(const models::ModelFacts& facts, int64_t sequence_length)
 // Returns the head's costs in FLOPs per token. The loss computes the gradient of its input in the
 // forward pass (ops/loss/linear_cross_entropy.h).
 StageCosts head_costs(const models::ModelFacts& facts) {
-  const double weights = static_cast<double>(facts.hidden) * static_cast<double>(facts.vocabulary);
+  const double weights = head_weights(facts);
   return {.forward = 4 * weights, .input_gradient = 0, .weight_gradient = 2 * weights};
 }
 
@@ -53,7 +65,10 @@ std::vector<int64_t> cut_blocks(const ParallelConfig& config, const models::Mode
     blocks.assign(config.pp_layers->begin(), config.pp_layers->end());
     parallel::pipeline::check_stage_cut(blocks, static_cast<int>(facts.layers), num_stages);
   } else {
-    const std::vector<double> costs(facts.layers, block_costs(facts, sequence_length).total());
+    std::vector<double> costs;
+    for (int64_t block = 0; block < facts.layers; ++block) {
+      costs.push_back(costs_of_block(facts, block, sequence_length).total());
+    }
     blocks = parallel::pipeline::cut_stages(costs, /*embedding_cost=*/0, head_costs(facts).total(),
                                             num_stages);
   }
@@ -96,15 +111,17 @@ parallel::pipeline::Schedule training_schedule(const Strategy& strategy,
 parallel::pipeline::Costs stage_costs(const Strategy& strategy, const models::ModelFacts& facts,
                                       int64_t sequence_length) {
   parallel::pipeline::Costs costs;
-  const StageCosts block = block_costs(facts, sequence_length), head = head_costs(facts);
   const int last = strategy.num_stages() - 1;
   for (int stage = 0; stage <= last; ++stage) {
-    const auto blocks = static_cast<double>(strategy.blocks_of_stage(stage, facts.layers).size());
-    const double heads = stage == last ? 1 : 0;
-    costs.stages.push_back(
-        {.forward = blocks * block.forward + heads * head.forward,
-         .input_gradient = blocks * block.input_gradient + heads * head.input_gradient,
-         .weight_gradient = blocks * block.weight_gradient + heads * head.weight_gradient});
+    StageCosts sum = stage == last ? head_costs(facts) : StageCosts{0, 0, 0};
+    const Range blocks = strategy.blocks_of_stage(stage, facts.layers);
+    for (int64_t block = blocks.begin; block < blocks.end; ++block) {
+      const StageCosts more = costs_of_block(facts, block, sequence_length);
+      sum.forward += more.forward;
+      sum.input_gradient += more.input_gradient;
+      sum.weight_gradient += more.weight_gradient;
+    }
+    costs.stages.push_back(sum);
   }
   return costs;
 }

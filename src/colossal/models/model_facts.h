@@ -52,7 +52,9 @@ struct ModelFacts {
   // Of a model of two towers, `sequence` tokens are an image, and flops_of_text / sequence is
   // added.
   double flops_per_token(int64_t sequence) const;
-  // Of a model of two towers: the FLOPs of a text of all positions.
+  // Of a model of two towers: how many of `layers`, the last ones, are the tower's for texts, and
+  // the FLOPs of a text of all positions in this tower.
+  int64_t text_layers = 0;
   double flops_of_text = 0;
   // Number of weights that multiply each token, the head's included; of experts, only the weights
   // of the experts to which a token is routed.

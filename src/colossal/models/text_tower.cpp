@@ -31,6 +31,7 @@ ModelFacts facts(const TransformerConfig& images, const TextTower& texts) {
   const int64_t projection = texts.features * (text.hidden + (texts.projection_bias ? 1 : 0));
   ModelFacts both = facts(images);
   both.layers += of_texts.layers;
+  both.text_layers = of_texts.layers;
   both.heads = std::min(both.heads, of_texts.heads);
   both.kv_heads = std::min(both.kv_heads, of_texts.kv_heads);
   both.vocabulary = of_texts.vocabulary;

@@ -29,19 +29,22 @@ bool differ(const Job& job) {
 std::vector<int64_t> likes(const Job& job) {
   const models::TransformerConfig& model = job.model.transformer;
   const int64_t layers = job.model.facts.layers;
+  const int64_t first_text = layers - job.model.facts.text_layers;
   const bool all_differ = differ(job);
   std::vector<int64_t> like(layers);
   for (int64_t i = 0; i < layers; ++i) {
     const auto kind = [&](int64_t block) {
       const bool experts = model.layers_with_experts.empty() || model.layers_with_experts.at(block);
+      const bool of_texts = block >= first_text;
       return std::tuple(experts, model.is_of_encoder(block), block == model.encoder_layers,
-                        block < job.recompute.full_blocks, model.attention_of(block).window);
+                        of_texts, block == first_text, block < job.recompute.full_blocks,
+                        of_texts ? 0 : model.attention_of(block).window);
     };
     like[i] = i;
     if (all_differ || i == 0 || i + 1 == layers) continue;
     for (int64_t before = 1; before < i; ++before) {
       if (like[before] != before || kind(before) != kind(i)) continue;
-      if (!(model.attention_of(before) == model.attention_of(i))) continue;
+      if (i < first_text && !(model.attention_of(before) == model.attention_of(i))) continue;
       like[i] = before;
       break;
     }
@@ -68,6 +71,11 @@ Job job_of_blocks(const Job& job, const std::vector<int64_t>& blocks, int64_t se
     return of_these;
   };
   model.layers = facts.layers = number;
+  if (auto& texts = made.model.text_tower) {
+    const int64_t of_images = num_below(job.model.transformer.layers);
+    model.layers = of_images;
+    texts->transformer.layers = facts.text_layers = number - of_images;
+  }
   model.encoder_layers = facts.encoder_layers = num_below(model.encoder_layers);
   model.attention = chosen(model.attention);
   model.layers_with_experts = chosen(model.layers_with_experts);

@@ -27,7 +27,8 @@ std::vector<int64_t> blocks_of_stages(const Job& job) {
 bool has_equal_blocks(const Job& job) {
   const models::TransformerConfig& model = job.model.transformer;
   const int64_t recomputed = job.recompute.full_blocks;
-  return model.attention.size() == 1 && model.layers_with_experts.empty() && !job.model.adapter &&
+  return !job.model.text_tower && model.attention.size() == 1 &&
+         model.layers_with_experts.empty() && !job.model.adapter &&
          job.strategy.expert_rows.empty() &&
          (recomputed == 0 || recomputed == memory::Recompute::kAllBlocks);
 }

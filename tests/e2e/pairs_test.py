@@ -202,10 +202,11 @@ name = "constant"
         self.assertIn("leave data.objective out", refusal("--data.objective=causal"))
         (self.directory / "bare.jsonl").write_text(json.dumps({"image": "train/0.png"}) + "\n")
         self.assertIn('rows have it in "text" or "caption"', refusal(f"--data.train={self.directory / 'bare.jsonl'}"))
-        small = json.dumps({**TEXTS, "vocab_size": 200}).replace(":", " =").replace('"', "")
-        self.assertIn("257 tokens", refusal(f"--model.text_config={small}"))
-        wrong = json.dumps({**TEXTS, "eos_token_id": 300}).replace(":", " =").replace('"', "")
-        self.assertIn("text_config.eos_token_id = 300: the vocabulary of texts has 257 tokens", refusal(f"--model.text_config={wrong}"))
+        self.assertIn("nearest: model.vision_config.hidden_size", refusal("--model.vision_config={ hiden_size = 12 }"))
+        self.assertIn("hidden_size = 37 is not a multiple", refusal("--model.vision_config={ hidden_size = 37 }"))
+        self.assertIn("257 tokens", refusal("--model.text_config={ vocab_size = 200 }"))
+        self.assertIn("text_config.eos_token_id = 300: the vocabulary of texts has 257 tokens",
+                      refusal("--model.text_config={ vocab_size = 257, eos_token_id = 300 }"))
 
 
 if __name__ == "__main__":

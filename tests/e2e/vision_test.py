@@ -367,6 +367,7 @@ name = "constant"
         self.assertIn("reads images, not texts", refusal("--data.objective=masked"))
         self.assertIn("leave it out", refusal('--data.augment=["mixup"]'))
         self.assertIn("encoder_stride", refusal("--model.encoder_stride=8"))
+        self.assertIn("pretraining on images learns no classes; leave it out", refusal("--model.num_labels=3"))
         (self.directory / "empty").mkdir()
         self.assertIn("has no images", refusal(f"--data.train={self.directory / 'empty'}"))
         self.write_model('preset = "dinov2-small"')

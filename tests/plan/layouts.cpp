@@ -24,17 +24,33 @@ nlohmann::json model_fields(const PlannedRun& layout) {
   if (layout.family == "bart") {
     return {{"vocab_size", 2000}, {"encoder_layers", 2}, {"decoder_layers", 2}};
   }
+  if (layout.family == "clip") {  // images of 197 tokens or 10, texts of 77 or 23
+    const int64_t more = layout.pp > 1 ? layout.pp : 0;
+    const nlohmann::json images{
+        {"image_size", layout.large ? 56 : 14},   {"patch_size", 4},
+        {"hidden_size", layout.large ? 192 : 36}, {"intermediate_size", layout.large ? 384 : 52},
+        {"num_hidden_layers", 2 + more},          {"num_attention_heads", 6}};
+    const nlohmann::json texts{{"vocab_size", 260},
+                               {"max_position_embeddings", layout.large ? 77 : 23},
+                               {"eos_token_id", 256},
+                               {"hidden_size", layout.large ? 128 : 24},
+                               {"intermediate_size", layout.large ? 512 : 40},
+                               {"num_hidden_layers", 2 + more},
+                               {"num_attention_heads", layout.large ? 8 : 6}};
+    return {{"vision_config", images}, {"text_config", texts}, {"projection_dim", 20}};
+  }
   if (layout.family == "vit") {  // 197 tokens, or 13
     const int64_t side = layout.large ? 56 : 14;
-    return {{"image_size", {side, layout.large ? 56 : 19}},
-            {"patch_size", 4},
-            {"hidden_size", layout.large ? 192 : 36},
-            {"intermediate_size", layout.large ? 384 : 52},
-            {"num_hidden_layers", layout.pp > 1  ? 2 * layout.pp + 1
-                                  : layout.large ? 4
-                                                 : 2},
-            {"num_attention_heads", 6},
-            {"num_labels", 10}};
+    nlohmann::json fields{{"image_size", {side, layout.large ? 56 : 19}},
+                          {"patch_size", 4},
+                          {"hidden_size", layout.large ? 192 : 36},
+                          {"intermediate_size", layout.large ? 384 : 52},
+                          {"num_hidden_layers", layout.pp > 1  ? 2 * layout.pp + 1
+                                                : layout.large ? 4
+                                                               : 2},
+                          {"num_attention_heads", 6}};
+    if (!layout.reconstructs) fields["num_labels"] = 10;
+    return fields;
   }
   if (layout.hidden > 0) {
     return {{"vocab_size", 512}, {"n_embd", layout.hidden}, {"n_layer", 2}, {"n_head", 4}};
@@ -89,10 +105,13 @@ std::ostream& operator<<(std::ostream& out, const PlannedRun& layout) {
 
 Job job_of(const PlannedRun& layout) {
   RunConfig config;
-  config.model.preset = layout.family == "mixtral" ? "mixtral-8x7b" : layout.family + "-tiny";
+  config.model.preset = layout.family == "mixtral" ? "mixtral-8x7b"
+                        : layout.family == "clip"  ? "clip-vit-base-patch32"
+                                                   : layout.family + "-tiny";
   config.model.overrides = model_fields(layout);
-  config.model.pretrains = layout.reconstructs;
-  if (layout.family != "vit") config.data.sequence_length = layout.large ? 128 : 22;
+  const bool reads_images = layout.family == "vit" || layout.family == "clip";
+  config.model.pretrains = layout.reconstructs || layout.family == "clip";
+  if (!reads_images) config.data.sequence_length = layout.large ? 128 : 22;
   config.data.separate_documents = layout.separate_documents;
   config.parallel.pp = layout.pp;
   if (layout.pp > 1) config.parallel.pp_schedule = layout.pp_schedule;

@@ -321,6 +321,13 @@ TEST(RecordedStep, OfMaskedImagesPeaksWithinOnePercent) {
   expect_same_step({.family = "vit", .reconstructs = true, .pp = 2, .num_micro_batches = 3});
 }
 
+TEST(RecordedStep, OfImagesAndTextsPeaksWithinOnePercent) {
+  expect_same_steps_of_images({.family = "clip", .compute = "bf16", .large = true},
+                              {{"1d", 2}, {"2d", 4}, {"3d", 8}});
+  expect_same_step({.family = "clip", .dp = 3});
+  expect_same_step({.family = "clip", .pp = 2, .num_micro_batches = 3});
+}
+
 // Routers of zeros send all tokens to the first experts, as the observed rows say: then a plan
 // knows what each rank has.
 TEST(RecordedStep, CountsWithTheRowsThatWereObserved) {

@@ -169,7 +169,8 @@ models::Embeddings unit_vectors(models::Model& model, const nn::BlockState& stat
     if (context.strategy().sp > 1) {
       whole = parallel::reduce_from_tensor_parallel(whole, context.group(Axis::sp));
     }
-    *vectors = whole / whole.square().sum(-1, /*keepdim=*/true).sqrt();
+    constexpr double kLeast = 1e-24;  // vectors of zeros stay what they are
+    *vectors = whole / whole.square().sum(-1, /*keepdim=*/true).clamp_min(kLeast).sqrt();
   }
   return found;
 }

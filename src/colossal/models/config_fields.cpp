@@ -267,6 +267,7 @@ void ConfigFields::take(const std::string& name, const ConfigFields& inner) {
   nlohmann::json whole = inner.json();
   whole.update(inner.resolved());
   note(name, whole);
+  parts_.insert(name);
   for (const std::string& dropout : inner.dropouts()) {
     dropouts_.push_back(fmt::format("{}.{}", name, dropout));
   }

@@ -111,6 +111,8 @@ class ConfigFields {
   // Names of the fields that dropout() has read, with the names of the objects that they are inside
   // ("vision_config.attention_dropout"): train.dropout of a run overrides these.
   const std::vector<std::string>& dropouts() const { return dropouts_; }
+  // Names of the objects that inside() has read: the configurations of a model's parts.
+  const std::set<std::string>& parts() const { return parts_; }
   // Returns the fields of json() that are not in resolved(), with their values, including those
   // passed to ignore(). Call this after all reads.
   nlohmann::json unread_fields() const;
@@ -131,7 +133,7 @@ class ConfigFields {
   const nlohmann::json& json_;
   nlohmann::json defaults_;
   nlohmann::json resolved_ = nlohmann::json::object();
-  std::set<std::string> ignored_;
+  std::set<std::string> ignored_, parts_;
   std::vector<std::string> dropouts_, unknown_;
 };
 

@@ -137,9 +137,21 @@ std::string scoring_architecture(const Family& family) {
   return fmt::format("{}{}", class_stem(family), family.scoring_class);
 }
 
+// Removes what a config.json says of classes. Throws ConfigError if the run asks for some.
+void erase_labels(nlohmann::json& config, const ModelRequest& request) {
+  for (const char* field : {"num_labels", "id2label", "label2id", "problem_type"}) {
+    config.erase(field);
+    if (!request.overrides.contains(field)) continue;
+    const auto place = request.override_places.find(field);
+    throw ConfigError(fmt::format(
+        "{}: pretraining on images learns no classes; leave it out, or use colossal tune classify",
+        place == request.override_places.end() ? fmt::format("model.{}", field) : place->second));
+  }
+}
+
 // Turns the config.json of a model that reads images into that of one that reconstructs masked
 // patches.
-void add_reconstruction(nlohmann::json& config, const nlohmann::json& overrides) {
+void add_reconstruction(nlohmann::json& config, const ModelRequest& request) {
   const Family& family = family_of(config);
   ConfigFields fields(config, family.defaults);
   const TransformerConfig model = family.read(fields);
@@ -151,18 +163,20 @@ void add_reconstruction(nlohmann::json& config, const nlohmann::json& overrides)
     }
     throw ConfigError(fmt::format(
         "the model, of family {}, cannot be pretrained with masked images: transformers has no "
-        "class {}{}; use a model of family {}, or train this one with colossal tune classify",
+        "class {}{}; use a model of family {}, or train this one with colossal tune classify "
+        "(which "
+        "colossal plan --classify plans)",
         family.model_type, class_stem(family), kReconstructingEnd, fmt::join(possible, " or ")));
   }
   config["architectures"] = {fmt::format("{}{}", class_stem(family), kReconstructingEnd)};
-  if (!overrides.contains("encoder_stride")) config["encoder_stride"] = model.patches->patch;
-  for (const char* field : {"num_labels", "id2label", "label2id", "problem_type"}) {
-    config.erase(field);
-  }
+  if (!request.overrides.contains("encoder_stride"))
+    config["encoder_stride"] = model.patches->patch;
+  erase_labels(config, request);
 }
 
 // Turns the config.json of a family of two towers into that of the model that has both.
-void add_text_tower(nlohmann::json& config, const std::string& folder) {
+void add_text_tower(nlohmann::json& config, const ModelRequest& request) {
+  const std::string& folder = request.path;
   const Family& family = family_of(config);
   if (has_text_tower(config)) return;
   const std::string both = fmt::format("{}{}", class_stem(family), kHeadlessEnd);
@@ -173,9 +187,7 @@ void add_text_tower(nlohmann::json& config, const std::string& folder) {
         folder, class_of(config), both));
   }
   config["architectures"] = {both};
-  for (const char* field : {"num_labels", "id2label", "label2id", "problem_type"}) {
-    config.erase(field);
-  }
+  erase_labels(config, request);
 }
 
 // Turns a config.json into that of a model that gives texts these scores.
@@ -269,22 +281,44 @@ ModelSpecification specify(nlohmann::json config, double dropout) {
   return specify(std::move(config));
 }
 
-// Applies the overrides. They may name any field that the family knows or the config has. Fields
-// that neither sets follow from the others as usual, such as a head's size from the hidden size.
+// Throws ConfigError for an override of a field that nothing knows. fields: those that are known.
+[[noreturn]] void refuse_override(const std::string& field, const ModelRequest& request,
+                                  const std::vector<std::string>& fields) {
+  const auto place = request.override_places.find(field);
+  throw ConfigError(
+      fmt::format("{}: no such key, and config.json has no such field; nearest: model.{}",
+                  place == request.override_places.end() ? "model." + field : place->second,
+                  nearest_field(field, fields)));
+}
+
+std::vector<std::string> names_in(const nlohmann::json& object, const std::string& prefix = "") {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : object.items()) names.push_back(prefix + name);
+  return names;
+}
+
+// Applies the overrides. They may name any field that the family knows or the config has; of the
+// configuration of a part, such as vision_config, those fields that they name. Fields that neither
+// sets follow from the others as usual, such as a head's size from the hidden size.
 void apply_overrides(nlohmann::json& config, const ModelRequest& request) {
+  const Family& family = family_of(config);
+  ConfigFields reading(config, family.defaults);
+  TransformerConfig model = read_model(family, reading);
+  if (has_text_tower(config)) family.read_text_tower(reading, model);
   nlohmann::json known = specify(config).config;
   known.update(config);
-  std::vector<std::string> fields;
-  for (const auto& [field, value] : known.items()) fields.push_back(field);
   for (const auto& [field, value] : request.overrides.items()) {
-    if (!known.contains(field)) {
-      const auto place = request.override_places.find(field);
-      throw ConfigError(
-          fmt::format("{}: no such key, and config.json has no such field; nearest: model.{}",
-                      place == request.override_places.end() ? "model." + field : place->second,
-                      nearest_field(field, fields)));
+    if (!known.contains(field)) refuse_override(field, request, names_in(known));
+    if (!reading.parts().contains(field) || !value.is_object()) {
+      config[field] = value;
+      continue;
     }
-    config[field] = value;
+    const nlohmann::json& of_part = reading.resolved()[field];
+    for (const auto& [inner, inner_value] : value.items()) {
+      const std::string name = fmt::format("{}.{}", field, inner);
+      if (!of_part.contains(inner)) refuse_override(name, request, names_in(of_part, field + "."));
+      config[field][inner] = inner_value;
+    }
   }
 }
 
@@ -333,9 +367,9 @@ ModelSpecification specify(const ModelRequest& request) {
   if (request.draft_head && !guesses(config)) config = config_of_draft_head(config);
   if (!request.labels.empty()) add_scores(config, request);
   if (request.pretrains && family_of(config).read_text_tower) {
-    add_text_tower(config, request.path);
+    add_text_tower(config, request);
   } else if (request.pretrains) {
-    add_reconstruction(config, request.overrides);
+    add_reconstruction(config, request);
   }
   return specify(std::move(config), request.dropout);
 }

@@ -23,7 +23,7 @@ at::Tensor PooledProjection::pooled(const at::Tensor& x, const at::Tensor& pooli
   at::Tensor rows_of_sums;
   if (x.dim() == 3) {  // whole sequences
     sums = at::matmul(shares.unsqueeze(1), x).squeeze(1);
-    rows_of_sums = rows_here.select(1, 0);
+    rows_of_sums = rows_here.select(1, 0).clone();  // saved for backward, without the other columns
   } else {
     sums = x * shares.unsqueeze(-1);
     rows_of_sums = rows_here;

@@ -1,10 +1,12 @@
 """Models of two towers: trained on images with texts, and compared with transformers."""
 import json
 import random
+import shutil
 import subprocess
 import unittest
 
 import torch
+from peft import PeftModel
 from PIL import Image
 from transformers import AutoImageProcessor, AutoModel, CLIPConfig, CLIPModel, SiglipConfig, SiglipModel
 
@@ -182,6 +184,27 @@ name = "constant"
                 saved = self.opened(self.newest(f"{family}-run")).state_dict()
                 for name, weight in model.state_dict().items():
                     torch.testing.assert_close(saved[name], weight, rtol=0, atol=1e-9)
+
+    def test_adapters_and_quantized_weights(self):
+        self.write_preset("clip")
+        self.pretrain("base", "--train.steps=20", "--optimizer.learning_rate=0.003")
+        base = self.newest("base")
+        self.write_model(f'path = "{base}"')
+        self.toml.write_text(self.toml.read_text() + '[adapter]\nkind = "lora"\ndropout = 0.0\n')
+        self.pretrain("lora", "--train.steps=4", "--optimizer.learning_rate=0.01")
+        adapter = self.newest("lora")
+        found, texts = self.probabilities(base, f"--adapter={adapter}")
+        opened = PeftModel.from_pretrained(self.opened(base), adapter).eval()
+        merged = self.directory / "merged"
+        opened.merge_and_unload().save_pretrained(merged)
+        for file in ("preprocessor_config.json", "tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(base / file, merged / file)
+        expected = self.result_of_transformers(merged, texts).logits_per_image.softmax(-1)
+        torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
+        without, _ = self.probabilities(base)
+        self.assertGreater((found - without).abs().max().item(), 1e-3)
+        rounded, _ = self.probabilities(base, "--quantize=int8")
+        torch.testing.assert_close(rounded, without, rtol=0, atol=0.05)
 
     def test_a_plan_knows_both_towers(self):
         for family in ("clip", "siglip"):

@@ -146,9 +146,10 @@ nlohmann::json shaping_fields(const LoraSettings& settings, const std::vector<Pr
 nlohmann::json peft_config(const LoraSettings& settings, const std::vector<Product>& products,
                            const std::vector<Product>& adapted, const BaseModel& base) {
   nlohmann::json config = shaping_fields(settings, products, adapted);
-  const char* const task = base.scores            ? "SEQ_CLS"
-                           : base.encoder_decoder ? "SEQ_2_SEQ_LM"
-                                                  : "CAUSAL_LM";
+  nlohmann::json task = base.scores            ? "SEQ_CLS"
+                        : base.encoder_decoder ? "SEQ_2_SEQ_LM"
+                                               : "CAUSAL_LM";
+  if (base.two_towers) task = nullptr;
   config.update({{"task_type", task},
                  {"base_model_name_or_path", base.folder},
                  {"lora_dropout", settings.dropout},

@@ -31,6 +31,7 @@ struct BaseModel {
   bool stored_in_out = false;  // whether weights are stored as [in, out]
   bool scores = false;         // whether the model has a score head (sequence classification)
   bool encoder_decoder = false;
+  bool two_towers = false;  // whether it gives images and texts vectors, for which peft has no task
 };
 // Returns all fields of adapter_config.json: shaping_fields(settings, products, adapted) and the
 // fields about the base model and the training.

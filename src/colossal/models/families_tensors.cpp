@@ -299,7 +299,9 @@ struct Tables {
   std::string embedding, head;
 };
 
+// Of a model that reads images: empty, because tokens are not added to it.
 Tables tables_of(const ModelSpecification& specification) {
+  if (specification.transformer.patches) return {};
   const WeightNames names = names_of(specification);
   return {adapters::module_of(slice_of(names, "token_embedding.weight").name),
           specification.transformer.scores > 0

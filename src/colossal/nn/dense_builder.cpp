@@ -164,7 +164,6 @@ std::unique_ptr<PooledProjection> DenseBuilder::pooled_projection(
   if (options.out_features == 0) return std::make_unique<PooledProjection>(std::move(parts));
   parts.weight = parameter(name, "weight", {options.out_features, options.in_features},
                            options.initializer, used_alike());
-  parts.weight->product = WeightOrder::out_in;
   if (options.bias) {
     parts.bias =
         parameter(name, "bias", {options.out_features}, Initializer::zeros(), used_alike());

@@ -108,10 +108,10 @@ void add_end_tokens_of_adapter(const fs::path& base, const text::TaughtText& tau
 // Returns an adapter's configuration and the names of its labels, without other files.
 SavedModel describe_adapter_alone(const Job& job) {
   const models::ModelAdapter& adapter = *job.model.adapter;
-  const adapters::BaseModel base{fs::absolute(job.model.weights).lexically_normal().string(),
-                                 job.model.transformer.stored_in_out,
-                                 job.model.transformer.scores > 0,
-                                 job.model.facts.encoder_layers > 0};
+  const adapters::BaseModel base{
+      fs::absolute(job.model.weights).lexically_normal().string(),
+      job.model.transformer.stored_in_out, job.model.transformer.scores > 0,
+      job.model.facts.encoder_layers > 0, job.model.text_tower.has_value()};
   SavedModel saved{.weight_files = weight_files_of(job)};
   if (adapter.prefix) {
     const adapters::PrefixedModel model = models::prefixed_model(job.model);

@@ -2,10 +2,12 @@
 import json
 import pathlib
 import random
+import shutil
 import subprocess
 import unittest
 
 import torch
+from peft import PeftConfig, PeftModel
 from PIL import Image
 from safetensors.torch import load_file
 from transformers import (AutoImageProcessor, AutoModelForImageClassification, AutoModelForMaskedImageModeling, CLIPConfig,
@@ -130,6 +132,30 @@ class VisionTest(EndToEndTest):
             refused = self.run_command(command[0], folder, *command[1:], expect=2)
             self.assertIn(f"reads images, but colossal {command[0]} needs a model that reads texts; "
                           "use colossal classify", refused.stderr)
+
+    def test_an_adapter_labels_images_as_peft_does(self):
+        tower = dict(hidden_size=36, num_hidden_layers=2, num_attention_heads=3, intermediate_size=52)
+        texts = dict(vocab_size=64, max_position_embeddings=8, **tower)
+        CLIPModel(CLIPConfig(vision_config=dict(image_size=16, patch_size=4, **tower), text_config=texts)).save_pretrained(
+            self.directory / "clip")
+        self.toml.write_text(f'[model]\npath = "{self.directory / "clip"}"\n[data]\ntrain = ["{self.directory / "train"}"]\n')
+        self.tune("base", "--train.steps=20", "--train.global_batch=12", "--optimizer.learning_rate=0.003")
+        base = self.newest("base")
+        self.toml.write_text(f'[model]\npath = "{base}"\n[data]\ntrain = ["{self.directory / "train"}"]\n'
+                             '[adapter]\nkind = "lora"\ndropout = 0.0\n')
+        self.tune("lora", "--train.steps=4", "--train.global_batch=12", "--optimizer.learning_rate=0.01", "--precision.compute=fp32")
+        lines, summary = self.predictions(base, f"--adapter={self.newest('lora')}")
+        self.assertEqual(summary["images"], 18)
+        merged = self.directory / "merged"
+        model = AutoModelForImageClassification.from_pretrained(base, dtype=torch.float32)
+        config = PeftConfig.from_pretrained(self.newest("lora"))
+        config.task_type = None  # peft's task of classification also reads a head, which stays that of the base here
+        opened = PeftModel.from_pretrained(model, self.newest("lora"), config=config)
+        opened.merge_and_unload().save_pretrained(merged)
+        shutil.copy(base / "preprocessor_config.json", merged)
+        for line, expected in zip(lines, self.transformers_probabilities(merged, lines)):
+            for label, share in expected.items():
+                self.assertAlmostEqual(line["probabilities"][label], share, delta=2e-5)
 
     def test_folders_of_transformers_get_a_new_head_for_other_classes(self):
         sizes = dict(hidden_size=36, num_hidden_layers=2, num_attention_heads=3, patch_size=4, num_labels=7)

@@ -162,8 +162,12 @@ nlohmann::json peft_config(const LoraSettings& settings, const std::vector<Produ
 
 namespace {
 
-// Returns the number of rows of the head for scores; 1 if the folder has none.
-int64_t count_scores(const fs::path& folder) {
+// Returns the number of the labels in labels.json or, without one, of rows of the head for scores;
+// 1 if the folder has none.
+int64_t count_scores(const fs::path& folder, const nlohmann::json& labels) {
+  const nlohmann::json named =
+      labels.is_object() ? labels.value("id2label", nlohmann::json()) : labels;
+  if (named.is_object() && !named.empty()) return std::ssize(named);
   if (!fs::exists(folder / kWeightsFile)) return 1;
   const io::SafetensorsReader file(folder / kWeightsFile);
   for (const io::TensorEntry& entry : file.entries()) {
@@ -183,10 +187,11 @@ std::optional<AdaptedModel> adapted_model(const fs::path& folder) {
   const PeftConfigReader config(folder / kConfigFile);
   nlohmann::json labels;
   if (fs::exists(folder / kLabelsFile, ignored)) labels = io::read_json(folder / kLabelsFile);
-  return AdaptedModel{.folder = config.text("base_model_name_or_path"),
-                      .scores = config.text("task_type") == "SEQ_CLS" ? count_scores(folder) : 0,
-                      .labels = std::move(labels),
-                      .has_prefix = config.text("peft_type") == kPrefixKind};
+  return AdaptedModel{
+      .folder = config.text("base_model_name_or_path"),
+      .scores = config.text("task_type") == "SEQ_CLS" ? count_scores(folder, labels) : 0,
+      .labels = std::move(labels),
+      .has_prefix = config.text("peft_type") == kPrefixKind};
 }
 
 PeftFolder read_peft_folder(const fs::path& folder) {

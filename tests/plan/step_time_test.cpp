@@ -231,6 +231,31 @@ TEST(StepTime, OfAPipelineIsThatOfItsSchedule) {
   EXPECT_NEAR(shared.pipeline_wait, 18 - 18 * 6.0 / 7, 1e-12);
 }
 
+// Forward passes of 1 s and backward passes of 2 s: two towers with several micro-batches compute
+// the forward passes twice.
+TEST(StepTime, OfTwoTowersHasAFirstPassOverSeveralMicroBatches) {
+  const auto seconds_with = [](int pp, int64_t micro_batches) {
+    PlannedRun layout{.family = "clip"};
+    layout.pp = pp;
+    layout.num_micro_batches = micro_batches;
+    std::vector<RankSeconds> ranks(pp);
+    for (int rank = 0; rank < pp; ++rank) {
+      ranks[rank].rank = rank;
+      for (const auto& [kind, seconds] :
+           {std::pair{ActionKind::forward, 1.0}, {ActionKind::backward, 2.0}}) {
+        RankSeconds::OfAction& made = ranks[rank].actions.emplace_back();
+        made.action = {.kind = kind, .stage = rank};
+        made.times = micro_batches;
+        made.seconds.products = seconds;
+      }
+    }
+    return step_time(ranks, job_of(layout), round_rates()).seconds;
+  };
+  EXPECT_DOUBLE_EQ(seconds_with(1, 1), 3);
+  EXPECT_DOUBLE_EQ(seconds_with(1, 6), 6 * 3 + 6);
+  EXPECT_DOUBLE_EQ(seconds_with(2, 6), (6 + 2 - 1) * 3 + 6 + 1);
+}
+
 // Every asynchronous call of a dry run is waited for after it was made, and reductions of
 // gradients not before the backward pass has ended.
 TEST(StepTime, DryRunsRecordTheWaits) {

@@ -264,12 +264,41 @@ RankSeconds seconds_of(const RecordedStep& step, const Job& job, int rank,
   return result;
 }
 
+namespace {
+
+// Returns the time of the forward passes of a rank.
+TimeShares forward_of(const RankSeconds& rank) {
+  TimeShares sum;
+  for (const RankSeconds::OfAction& made : rank.actions) {
+    if (made.action.kind != parallel::pipeline::ActionKind::forward) continue;
+    sum += made.seconds.scaled(static_cast<double>(made.times));
+  }
+  return sum;
+}
+
+// Adds the forward passes that precede those of the step. The last stage begins when the first
+// micro-batch has passed the others.
+void add_first_pass(const RankSeconds& longest, const Job& job, StepTime& time) {
+  const auto micro_batches = static_cast<double>(job.num_micro_batches());
+  if (!job.model.text_tower || micro_batches == 1) return;
+  const TimeShares forward = forward_of(longest);
+  const double begin = forward.total() * (job.strategy.num_stages() - 1) / micro_batches;
+  time.shares += forward;
+  time.seconds += forward.total() + begin;
+  time.pipeline_wait += begin;
+}
+
+}  // namespace
+
 StepTime step_time(const std::vector<RankSeconds>& ranks, const Job& job,
                    const ClusterSpecification& cluster) {
   const RankSeconds& longest = *std::ranges::max_element(
       ranks, {}, [](const RankSeconds& rank) { return rank.total().total(); });
   StepTime time{.seconds = longest.total().total(), .shares = longest.total()};
-  if (job.strategy.pp == 1) return time;
+  if (job.strategy.pp == 1) {
+    add_first_pass(longest, job, time);
+    return time;
+  }
   const parallel::pipeline::Costs estimated =
       stage_costs(job.strategy, job.model.facts, job.sequence_length);
   const auto schedule = training_schedule(job.strategy, estimated, job.num_micro_batches());
@@ -287,6 +316,7 @@ StepTime step_time(const std::vector<RankSeconds>& ranks, const Job& job,
   }
   time.seconds = simulation.makespan * faster + rest;
   time.pipeline_wait = time.seconds - time.shares.total();
+  add_first_pass(longest, job, time);
   return time;
 }
 

@@ -71,7 +71,9 @@ struct StepTime {
 
 // Returns the time of a step of the job. ranks: the recorded ranks, at least one of the first, one
 // of the last and one other coordinate along pp. Of the other coordinates, stages that were not
-// recorded count as proportional to their blocks.
+// recorded count as proportional to their blocks. A model of two towers with several micro-batches
+// computes their forward passes once more before the first backward pass
+// (engine/contrastive_loss.h), which the recording leaves out.
 StepTime step_time(const std::vector<RankSeconds>& ranks, const Job& job,
                    const ClusterSpecification& cluster);
 

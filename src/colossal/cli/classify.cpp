@@ -244,6 +244,12 @@ void classify_images(const ClassifyArguments& arguments, const Opened& opened,
   if (ranks.is_first()) write_image_predictions(predictions, arguments);
 }
 
+// Returns --tokenizer, or the folder of the model's own.
+std::string name_of_tokenizer(const ClassifyArguments& arguments) {
+  if (!arguments.tokenizer.empty()) return arguments.tokenizer;
+  return text::ModelFolder(arguments.model, arguments.adapter).tokenizer_folder().string();
+}
+
 // Returns the text of each label.
 std::vector<std::string> texts_of(const Labels& labels, const ClassifyArguments& arguments) {
   const std::string& form = arguments.label_template;
@@ -276,10 +282,7 @@ void choose_texts(const ClassifyArguments& arguments, const Opened& opened, Infe
                     arguments.model));
   }
   const std::vector<std::string> texts = texts_of(labels, arguments);
-  const std::string name =
-      arguments.tokenizer.empty()
-          ? text::ModelFolder(arguments.model, arguments.adapter).tokenizer_folder().string()
-          : arguments.tokenizer;
+  const std::string name = name_of_tokenizer(arguments);
   const auto tokenizer = text::make_tokenizer(name);
   const PairedTexts paired(tower, *tokenizer, name, strategy.sp);
   data::ImageReader reader(images.source,
@@ -324,10 +327,7 @@ void classify_texts(const ClassifyArguments& arguments, const Opened& opened,
       resolve_sequence_length(arguments.sequence_length, kMostDefaultTokens, specification.facts);
   const Strategy strategy = resolve_evaluation_ranks(opened.config.parallel, specification.facts,
                                                      sequence_length, ranks.size());
-  const auto tokenizer = text::make_tokenizer(
-      arguments.tokenizer.empty()
-          ? text::ModelFolder(arguments.model, arguments.adapter).tokenizer_folder().string()
-          : arguments.tokenizer);
+  const auto tokenizer = text::make_tokenizer(name_of_tokenizer(arguments));
   Texts texts = read_texts(arguments, *tokenizer, sequence_length);
   const auto model =
       open_model_over_ranks(specification, opened.config, strategy, ranks, opened.bits);
@@ -386,8 +386,8 @@ void add_classify(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<ClassifyArguments>();
   CLI::App* command = app.add_subcommand("classify",
                                          "Give texts or images labels, with a model that colossal "
-                                         "tune classify has trained, or images "
-                                         "texts, with a model such as CLIP");
+                                         "tune classify has trained, or images texts, with a model "
+                                         "such as CLIP");
   find_model_of(*command
                      ->add_option("model", arguments->model,
                                   "A Hugging Face folder, for example a checkpoint; the name of a "

@@ -4,7 +4,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/log_sigmoid.h>
 #include <ATen/ops/logsumexp.h>
@@ -16,7 +15,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "colossal/base/error.h"
 #include "colossal/comm/group.h"
 #include "colossal/data/pair_fields.h"
 #include "colossal/data/score_fields.h"

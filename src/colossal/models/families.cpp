@@ -103,7 +103,6 @@ int64_t count_scores(const nlohmann::json& config) {
 }
 
 constexpr std::string_view kReconstructingEnd = "ForMaskedImageModeling";
-constexpr std::string_view kHeadlessEnd = "Model";
 
 // Whether the model reconstructs masked patches of images.
 bool reconstructs(const nlohmann::json& config) {
@@ -120,11 +119,29 @@ std::string class_stem(const Family& family) {
   return predicting;
 }
 
+// Returns the class without a head, such as "BertModel".
+std::string headless_class(const Family& family) {
+  return fmt::format("{}Model", class_stem(family));
+}
+
 // Whether the model has two towers, of which one is for texts.
 bool has_text_tower(const nlohmann::json& config) {
   const Family& family = family_of(config);
-  return family.read_text_tower &&
-         class_of(config) == fmt::format("{}{}", class_stem(family), kHeadlessEnd);
+  return family.read_text_tower && class_of(config) == headless_class(family);
+}
+
+struct Towers {
+  TransformerConfig transformer;
+  std::optional<TextTower> texts;  // nullopt: the model has one tower
+};
+
+// Reads a config.json of the family whole.
+Towers read_towers(const Family& family, ConfigFields& fields) {
+  Towers towers{.transformer = read_model(family, fields), .texts = std::nullopt};
+  if (has_text_tower(fields.json())) {
+    towers.texts = family.read_text_tower(fields, towers.transformer);
+  }
+  return towers;
 }
 
 ModelFacts facts_of(const ModelSpecification& specification) {
@@ -137,15 +154,20 @@ std::string scoring_architecture(const Family& family) {
   return fmt::format("{}{}", class_stem(family), family.scoring_class);
 }
 
+// Returns how an error message about an overridden field begins.
+std::string place_of_override(const std::string& field, const ModelRequest& request) {
+  const auto place = request.override_places.find(field);
+  return place == request.override_places.end() ? "model." + field : place->second;
+}
+
 // Removes what a config.json says of classes. Throws ConfigError if the run asks for some.
 void erase_labels(nlohmann::json& config, const ModelRequest& request) {
   for (const char* field : {"num_labels", "id2label", "label2id", "problem_type"}) {
     config.erase(field);
     if (!request.overrides.contains(field)) continue;
-    const auto place = request.override_places.find(field);
     throw ConfigError(fmt::format(
         "{}: pretraining on images learns no classes; leave it out, or use colossal tune classify",
-        place == request.override_places.end() ? fmt::format("model.{}", field) : place->second));
+        place_of_override(field, request)));
   }
 }
 
@@ -164,8 +186,7 @@ void add_reconstruction(nlohmann::json& config, const ModelRequest& request) {
     throw ConfigError(fmt::format(
         "the model, of family {}, cannot be pretrained with masked images: transformers has no "
         "class {}{}; use a model of family {}, or train this one with colossal tune classify "
-        "(which "
-        "colossal plan --classify plans)",
+        "(which colossal plan --classify plans)",
         family.model_type, class_stem(family), kReconstructingEnd, fmt::join(possible, " or ")));
   }
   config["architectures"] = {fmt::format("{}{}", class_stem(family), kReconstructingEnd)};
@@ -179,7 +200,7 @@ void add_text_tower(nlohmann::json& config, const ModelRequest& request) {
   const std::string& folder = request.path;
   const Family& family = family_of(config);
   if (has_text_tower(config)) return;
-  const std::string both = fmt::format("{}{}", class_stem(family), kHeadlessEnd);
+  const std::string both = headless_class(family);
   if (!folder.empty() && io::holds_weights(folder)) {
     throw ConfigError(fmt::format(
         "{}: a folder of {} has only the tower for images; images and texts are trained together "
@@ -218,8 +239,7 @@ bool guesses(const nlohmann::json& config) {
 // Whether the folder's model is of the class without a head, such as BertModel, whose tensors lack
 // the prefix Family::body.
 bool is_headless(const nlohmann::json& config, const Family& family) {
-  return !family.body.empty() &&
-         class_of(config) == fmt::format("{}{}", class_stem(family), kHeadlessEnd);
+  return !family.body.empty() && class_of(config) == headless_class(family);
 }
 
 void add_value_head(ModelSpecification& specification) {
@@ -240,11 +260,9 @@ ModelSpecification specify(nlohmann::json config) {
   const Family& family = family_of(config);
   ConfigFields fields(config, family.defaults);
   ModelSpecification specification;
-  specification.transformer = read_model(family, fields);
-  const bool two_towers = has_text_tower(config);
-  if (two_towers) {
-    specification.text_tower = family.read_text_tower(fields, specification.transformer);
-  }
+  Towers towers = read_towers(family, fields);
+  specification.transformer = std::move(towers.transformer);
+  specification.text_tower = std::move(towers.texts);
   specification.other_fields = fields.unread_fields();
   specification.config = fields.resolved();
   specification.config["model_type"] = family.model_type;
@@ -255,8 +273,8 @@ ModelSpecification specify(nlohmann::json config) {
     specification.config["architectures"] = {
         fmt::format("{}{}", class_stem(family), kReconstructingEnd)};
   }
-  if (two_towers) {
-    specification.config["architectures"] = {fmt::format("{}{}", class_stem(family), kHeadlessEnd)};
+  if (specification.text_tower) {
+    specification.config["architectures"] = {headless_class(family)};
   }
   if (guesses(config)) {
     specification.transformer.is_draft_head = true;
@@ -271,8 +289,7 @@ ModelSpecification specify(nlohmann::json config, double dropout) {
   if (dropout >= 0) {
     const Family& family = family_of(config);
     ConfigFields fields(config, family.defaults);
-    TransformerConfig model = read_model(family, fields);
-    if (has_text_tower(config)) family.read_text_tower(fields, model);
+    read_towers(family, fields);
     for (std::string field : fields.dropouts()) {
       std::ranges::replace(field, '.', '/');
       config[nlohmann::json::json_pointer("/" + field)] = dropout;
@@ -284,11 +301,9 @@ ModelSpecification specify(nlohmann::json config, double dropout) {
 // Throws ConfigError for an override of a field that nothing knows. fields: those that are known.
 [[noreturn]] void refuse_override(const std::string& field, const ModelRequest& request,
                                   const std::vector<std::string>& fields) {
-  const auto place = request.override_places.find(field);
   throw ConfigError(
       fmt::format("{}: no such key, and config.json has no such field; nearest: model.{}",
-                  place == request.override_places.end() ? "model." + field : place->second,
-                  nearest_field(field, fields)));
+                  place_of_override(field, request), nearest_field(field, fields)));
 }
 
 std::vector<std::string> names_in(const nlohmann::json& object, const std::string& prefix = "") {
@@ -303,8 +318,7 @@ std::vector<std::string> names_in(const nlohmann::json& object, const std::strin
 void apply_overrides(nlohmann::json& config, const ModelRequest& request) {
   const Family& family = family_of(config);
   ConfigFields reading(config, family.defaults);
-  TransformerConfig model = read_model(family, reading);
-  if (has_text_tower(config)) family.read_text_tower(reading, model);
+  read_towers(family, reading);
   nlohmann::json known = specify(config).config;
   known.update(config);
   for (const auto& [field, value] : request.overrides.items()) {
@@ -477,8 +491,7 @@ void log_unknown_fields(const std::filesystem::path& folder) {
   simplify(config);
   const Family& family = family_of(config);
   ConfigFields fields(config, family.defaults);
-  TransformerConfig model = read_model(family, fields);
-  if (has_text_tower(config)) family.read_text_tower(fields, model);
+  read_towers(family, fields);
   const std::vector<std::string> unknown = fields.unknown_fields();
   if (unknown.empty()) return;
   log::info("{}: nothing reads {}; saved folders keep {}", path, fmt::join(unknown, ", "),

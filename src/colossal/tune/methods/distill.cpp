@@ -18,7 +18,7 @@ namespace colossal::tune {
 namespace {
 
 // Fields of a batch.
-constexpr const char* kTeacher = "teacher_logits";  // result of Model::local_logits()
+constexpr const char* kTeacher = "teacher_logits";  // result of TokenHead::local_logits()
 constexpr const char* kOnPolicy = "on_policy";
 
 // Throws ConfigError unless every token means the same in both models.

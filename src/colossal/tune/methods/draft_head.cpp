@@ -13,7 +13,7 @@ namespace {
 
 // Fields of a batch.
 constexpr const char* kBefore = "tokens_before";    // for each input: the token before it
-constexpr const char* kGuessed = "guessed_logits";  // result of Model::local_logits()
+constexpr const char* kGuessed = "guessed_logits";  // result of TokenHead::local_logits()
 
 // Shifts each row by one token to the left; fills its end with `fill`.
 at::Tensor shifted(const at::Tensor& rows, int64_t fill) {

@@ -790,10 +790,9 @@ class Serve(ServesModel):
         self.assertEqual(self.talk("Hello", "fox", "/reset", "Hello", "/exit", "unheard"), f"{first}\n{second}\n{first}\n")
 
     def test_an_interrupt_does_not_end_a_conversation(self):
-        with subprocess.Popen([COLOSSAL, "generate", self.model, "--chat", "--max-new-tokens=4", "--train.threads=1"],
+        with subprocess.Popen([COLOSSAL, "generate", self.model, "--chat", "--max-new-tokens=4", "--train.threads=1"], bufsize=0,
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
             process.stdin.write(b"Hello\n")
-            process.stdin.flush()
             begun = process.stdout.read(1)  # of the answer, which may have no text
             process.send_signal(signal.SIGINT)
             time.sleep(0.2)

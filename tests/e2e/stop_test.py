@@ -50,15 +50,15 @@ class Stop(StoppingTest):
         self.assertEqual(max(self.metrics()), self.newest_step("run"))
 
     def test_mpirun_passes_sigusr1_on(self):
-        run = self.start("mpirun", self.flags_for("first step", "run", 1000))
-        self.wait_for_phase(run, "first step", "run")
+        run = self.start("mpirun", self.flags_for("later step", "run", 1000))
+        self.wait_for_phase(run, "later step", "run")
         run.process.send_signal(signal.SIGUSR1)
         self.assertEqual(run.wait(), STOPPED, run.text)
         self.assertEqual(max(self.metrics()), self.newest_step("run"))
 
     def test_ranks_that_mpirun_leaves_behind_save_and_end(self):
-        run = self.start("mpirun", self.flags_for("first step", "run", 100000))
-        self.wait_for_phase(run, "first step", "run")
+        run = self.start("mpirun", self.flags_for("later step", "run", 100000))
+        self.wait_for_phase(run, "later step", "run")
         run.process.kill()
         run.wait()
         self.assert_nothing_runs(run)

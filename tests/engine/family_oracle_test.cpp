@@ -68,7 +68,7 @@ at::Tensor generated_logits(models::Model& model, int64_t layers, const at::Tens
   for (int64_t begin = 0; begin < sequence;) {
     const int64_t count = begin == 0 ? 5 : 1;
     nn::StepContext context = nn::make_step_context(batch, count, at::kCPU, begin);
-    context.key_values = &cache;
+    context.services.key_values = &cache;
     logits.push_back(logits_of(model, tokens.narrow(1, begin, count), context));
     begin += count;
   }
@@ -106,10 +106,10 @@ void expect_like_transformers(const fs::path& directory) {
   data::Batch read = data::text_batch(inputs, labels, std::vector<int64_t>(batch));
   add_sources(result, read);
   const nn::StepContext context = model->context_of(read, {}, {});
-  expect_close(logits_of(*model, inputs, context), read_tensor(result, "logits", at::kDouble),
+  expect_close(logits_of(*model, read, context), read_tensor(result, "logits", at::kDouble),
                "logits");
   const at::Tensor loss =
-      loss_sum_of(*model, inputs, labels, context) / static_cast<double>(labels.numel());
+      loss_sum_of(*model, read, labels, context) / static_cast<double>(labels.numel());
   expect_close(loss.reshape({}), read_tensor(result, "loss", at::kDouble), "loss");
   if (specification.facts.is_decoder() &&
       !frequencies_change(specification.transformer, sequence)) {

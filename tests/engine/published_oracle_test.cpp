@@ -81,7 +81,7 @@ double loss_of(const fs::path& directory) {
     read.set(field, read_tensor(result, field, at::kDouble).to(at::kLong));
   }
   const nn::StepContext context = model->context_of(read, {}, {});
-  const at::Tensor sum = loss_sum_of(*model, inputs, labels, context);
+  const at::Tensor sum = loss_sum_of(*model, read, labels, context);
   return (sum / static_cast<double>(labels.numel())).item<double>();
 }
 

@@ -23,7 +23,7 @@ double unchanged(const ModelRequest& request) {
   }
   nn::StepContext context = nn::make_step_context(4, 16, at::kCPU);
   context.training = true;
-  const nn::BlockState before = model->text_inputs().embed(at::arange(64).view({4, 16}), context);
+  const nn::BlockState before = model->text_inputs().embed({at::arange(64).view({4, 16})}, context);
   const at::Tensor change = model->run_blocks({0, 1}, before, context).output() - before.output();
   return change.eq(0).to(at::kDouble).mean().item<double>();
 }

@@ -28,14 +28,13 @@ Outcome run(const TransformerConfig& config, nn::Builder& build) {
   }
   nn::StepContext context = nn::make_step_context(3, 7, at::kCPU);
   context.training = true;
+  TokenInputs inputs{at::arange(21).view({3, 7}).mul(5).remainder(61)};
   if (config.encoder_layers > 0) {
-    auto source = std::make_shared<nn::StepContext>(nn::make_step_context(3, 5, at::kCPU));
-    source->training = true;
-    context.source = source;
-    context.source_tokens = at::arange(15).view({3, 5}).mul(7).remainder(61);
+    context.grids.insert(context.grids.begin(), nn::make_token_grid(3, 5, at::kCPU));
+    context.stack = 1;
+    inputs.source = at::arange(15).view({3, 5}).mul(7).remainder(61);
   }
-  const at::Tensor tokens = at::arange(21).view({3, 7}).mul(5).remainder(61);
-  const at::Tensor loss = loss_sum_of(model, tokens, tokens.add(1).remainder(61), context);
+  const at::Tensor loss = loss_sum_of(model, inputs, inputs.tokens.add(1).remainder(61), context);
   torch::autograd::backward({loss}, {});
   Outcome outcome{loss.item<double>(), {}};
   for (const nn::ParameterHandle& parameter : build.parameters()) {

@@ -52,8 +52,8 @@ at::Tensor in_chunks(Attention& layer, const at::Tensor& x, int64_t first, int64
   for (int64_t begin = 0, count = first; begin < kSequence; begin += count, count = size) {
     count = std::min(count, kSequence - begin);
     StepContext context = make_step_context(kBatch, count, at::kCPU, begin);
-    context.key_values = &cache;
-    parts.push_back(layer.forward(x.narrow(1, begin, count), context));
+    context.services.key_values = &cache;
+    parts.push_back(layer.forward(x.narrow(1, begin, count), {}, context));
   }
   return at::cat(parts, 1);
 }
@@ -67,7 +67,8 @@ TEST(CachedAttention, GivesWhatTheWholeSequenceGives) {
       DenseBuilder builder;
       const auto layer = make_layer(builder, options, type);
       const at::Tensor x = activation(type);
-      const at::Tensor whole = layer->forward(x, make_step_context(kBatch, kSequence, at::kCPU));
+      const at::Tensor whole =
+          layer->forward(x, {}, make_step_context(kBatch, kSequence, at::kCPU));
       for (const int64_t size : {1, 3}) {
         ContiguousKeyValueStore cache(1, kSequence);
         const at::Tensor parts = in_chunks(*layer, x, 12, size, cache);
@@ -110,8 +111,11 @@ TEST(CrossAttention, SeesTheMemoryAndNotItsPadding) {
   const at::Tensor query = numbers({2, kSequence, kHeads * kHeadSize});
   at::Tensor memory = numbers({2, kMemory, 2 * kKeyHeads * kHeadSize});
   StepContext context = make_step_context(2, kSequence, at::kCPU);
-  context.memory_documents = at::zeros({2, kMemory}, at::kLong);
-  context.memory_documents[1].narrow(0, kSeen, kMemory - kSeen).fill_(1);
+  TokenGrid of_memory = make_token_grid(2, kMemory, at::kCPU);
+  of_memory.documents = at::zeros({2, kMemory}, at::kLong);
+  of_memory.documents[1].narrow(0, kSeen, kMemory - kSeen).fill_(1);
+  context.grids = {of_memory, context.tokens()};
+  context.stack = 1;
   const at::Tensor found = layer->forward(query, memory, context);
 
   const auto heads_of = [&](const at::Tensor& x, int64_t heads) {
@@ -166,12 +170,12 @@ TEST(CrossAttention, OfStoredSourcesIsThatOfEachAlone) {
       chunks.push_back({source, counts[source]});
     }
     const auto key_value = [&](const at::Tensor& memory, const StepContext& context) {
-      EXPECT_EQ(context.sequence, memory.size(1));
+      EXPECT_EQ(context.tokens().sequence, memory.size(1));
       ++projected;
       return memory * 2;
     };
     StepContext context = make_step_context(1, 6, at::kCPU);
-    context.memories = &store;
+    context.services.memories = &store;
     for (int step = 0; step < 2; ++step) {
       store.begin_step(chunks);
       store.project(4, key_value);

@@ -35,7 +35,7 @@ TEST(ExpertCapacity, KeepsTheLargestWeightsOfEachSequence) {
   scores = (scores * 4).round().view({kTokens, kExperts}).div(4);  // some are equal
   const Routing routing = choose_experts(scores, {}, options);
   StepContext context = make_step_context(kSequences, kPositions, at::kCPU);
-  context.whole_sequence = kPositions;
+  context.tokens().whole_sequence = kPositions;
   const at::Tensor found = within_capacity(routing, options, context, 0, nullptr);
 
   at::Tensor expected = routing.experts.clone();

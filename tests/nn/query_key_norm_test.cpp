@@ -76,7 +76,7 @@ void expect_equal_to_formula(const QueryKeyNormOptions& options,
   EXPECT_EQ(parameters.size(), options.bias ? 4 : 2);
   EXPECT_EQ(parameters["query_norm.weight"].sizes().vec(), query_weight_shape);
   const at::Tensor g = numbers({kBatch, kSequence, kHeads * kSize}, 1000);
-  const at::Tensor y = attention->forward(qkv, make_step_context(kBatch, kSequence, at::kCPU));
+  const at::Tensor y = attention->forward(qkv, {}, make_step_context(kBatch, kSequence, at::kCPU));
   const at::Tensor expected = formula(qkv, options, parameters);
   EXPECT_LE((y - expected).norm().item<double>(), 1e-13 * expected.norm().item<double>());
   const auto found = torch::autograd::grad({y}, inputs, {g});

@@ -43,10 +43,10 @@ TEST(ParameterGroups, MuonUpdatesTheMatricesOfLayers) {
   EXPECT_FALSE(is_muon(layer));  // of no product
   layer->product = nn::WeightOrder::out_in;
   EXPECT_TRUE(is_muon(layer));
-  layer->head = true;
+  layer->role = nn::ParameterRole::head_table;
   EXPECT_FALSE(is_muon(layer));
   EXPECT_THROW(groups.apply({layer}), ConfigError);  // no matrix at all
-  layer->head = false;
+  layer->role = nn::ParameterRole::other;
   EXPECT_NO_THROW(groups.apply({layer, parameter("table.weight", {4, 4})}));
   const ParameterGroups of_tables({.groups = {{.pattern = "table", .name = "muon"}}});
   EXPECT_THROW(of_tables.apply({layer, parameter("table.weight", {4, 4})}), ConfigError);

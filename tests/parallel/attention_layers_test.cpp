@@ -80,7 +80,8 @@ Results run_layer(nn::Builder& builder, Kind kind, const Inputs& in,
   const at::Tensor result =
       cross ? cross->forward(leaves[0].flatten(2), at::cat({leaves[1], leaves[2]}, 2).flatten(2),
                              context)
-            : attention->forward(at::cat({leaves[0], leaves[1], leaves[2]}, 2).flatten(2), context);
+            : attention->forward(at::cat({leaves[0], leaves[1], leaves[2]}, 2).flatten(2), {},
+                                 context);
   const at::Tensor output = result.unflatten(2, {-1, kHeadSize});
   auto gradients = torch::autograd::grad({output}, leaves, {in.output_gradient});
   gradients.resize(4);
@@ -89,15 +90,14 @@ Results run_layer(nn::Builder& builder, Kind kind, const Inputs& in,
 
 nn::StepContext context_of(int64_t batch, int64_t sequence) {
   nn::StepContext context = nn::make_step_context(batch, sequence, at::kCPU);
-  context.whole_sequence = kSequence;
+  context.tokens().whole_sequence = kSequence;
   return context;
 }
 
-std::shared_ptr<const nn::StepContext> source_context(int64_t batch, int64_t positions) {
-  auto context =
-      std::make_shared<nn::StepContext>(nn::make_step_context(batch, positions, at::kCPU));
-  context->whole_sequence = kMemory;
-  return context;
+nn::TokenGrid memory_grid(int64_t batch, int64_t positions) {
+  nn::TokenGrid grid = nn::make_token_grid(batch, positions, at::kCPU);
+  grid.whole_sequence = kMemory;
+  return grid;
 }
 
 void expect_near(const at::Tensor& a, const at::Tensor& b) {
@@ -156,8 +156,11 @@ void expect_equal_to_serial(const Strategy& given, Kind kind) {
     };
     const Inputs in = all_inputs(batch, kind);
     nn::StepContext step = context_of(batch, positions.numel());
-    step.positions = positions;
-    if (kind == Kind::to_memory) step.source = source_context(batch, memory_positions.numel());
+    step.tokens().positions = positions;
+    if (kind == Kind::to_memory) {
+      step.grids = {memory_grid(batch, memory_positions.numel()), step.tokens()};
+      step.stack = 1;
+    }
     const Results found =
         run_layer(*builder, kind,
                   {at_positions(in.queries, here.queries), of_keys(in.keys), of_keys(in.values),

@@ -10,7 +10,7 @@
 
 #include "colossal/data/text_batch.h"
 #include "colossal/models/model.h"
-#include "colossal/models/text_context.h"
+#include "colossal/models/token_grids.h"
 #include "colossal/nn/blocks.h"
 #include "colossal/nn/builder.h"
 #include "tests/support/layout_cases.h"
@@ -115,12 +115,13 @@ class Block : public nn::Block {
         "mlp_down", {.in_features = kInner, .out_features = kHidden, .initializer = normal});
   }
 
-  at::Tensor forward(const at::Tensor& input, const nn::StepContext& context) override {
+  nn::BlockState forward(const nn::BlockState& state, const nn::StepContext& context) override {
+    const at::Tensor& input = state.output();
     at::Tensor y = qkv_->forward(attention_norm_->forward(input, context), context);
-    y = attention_output_->forward(attention_->forward(y, context), context);
+    y = attention_output_->forward(attention_->forward(y, {}, context), context);
     const auto [x, normed] = mlp_norm_->add_forward(input, y, context);
     y = activation_->forward(gate_up_->forward(normed, context), context);
-    return x + mlp_down_->forward(y, context);
+    return {{x + mlp_down_->forward(y, context)}};
   }
 
  private:
@@ -152,7 +153,7 @@ class Decoder : public models::Model, private models::TokenHead {
 
   nn::StepContext context_of(const data::Batch& batch, const nn::StepContext& base,
                              const nn::SequencePart& part) const override {
-    return models::text_context(batch, base, part);
+    return models::context_with(base, batch, {models::text_grid(batch, part)});
   }
   nn::BlockState inputs(const data::Batch& batch, const nn::StepContext& context) override {
     const at::Tensor x = embedding_->forward(batch.at(data::kTokens), context);
@@ -161,7 +162,7 @@ class Decoder : public models::Model, private models::TokenHead {
   int64_t num_blocks() const override { return blocks_.size(); }
   nn::BlockState run_blocks(Range blocks, const nn::BlockState& state,
                             const nn::StepContext& context) override {
-    return {{blocks_.forward(blocks, state.output(), context)}};
+    return blocks_.forward(blocks, state, context);
   }
 
  private:
@@ -170,16 +171,17 @@ class Decoder : public models::Model, private models::TokenHead {
                       const nn::StepContext& context) override {
     return head_->loss_sum(x, labels, context);
   }
-  at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
+  at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels, double temperature,
                                const nn::StepContext& context) override {
-    return head_->log_probabilities(x, labels, context);
+    return head_->log_probabilities(x, labels, temperature, context);
   }
-  at::Tensor local_logits(const at::Tensor& x, const nn::StepContext& context) override {
-    return head_->logits_here(x, context);
+  at::Tensor local_logits(const at::Tensor& x, double temperature,
+                          const nn::StepContext& context) override {
+    return head_->logits_here(x, temperature, context);
   }
   at::Tensor divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
-                         const nn::StepContext& context) override {
-    return head_->divergences(x, teacher, beta, context);
+                         double temperature, const nn::StepContext& context) override {
+    return head_->divergences(x, teacher, beta, temperature, context);
   }
   at::Tensor logits(const at::Tensor& x, const nn::StepContext& context,
                     const at::Tensor& wanted) override {

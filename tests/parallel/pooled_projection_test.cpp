@@ -62,7 +62,7 @@ void expect_like_dense(const Strategy& strategy, bool divided) {
       parameter.tensor = columns(values[i], parameter).clone().requires_grad_(true);
     }
     nn::StepContext step = nn::make_step_context(kBatch, kSequence, at::kCPU);
-    step.positions = positions;
+    step.tokens().positions = positions;
     const at::Tensor x = rows->forward(step);
     world.ledger().reset();
     const at::Tensor found = layer->forward(x, pooling, step);

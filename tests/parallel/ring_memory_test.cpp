@@ -25,7 +25,7 @@ struct Bytes {
 Bytes measure(const nn::MakeAttention& make, int64_t positions, at::ScalarType type) {
   const auto attention = make("attention", kOptions, {.queries = {0, 8}, .keys = {0, 4}}, {});
   nn::StepContext context = nn::make_step_context(kBatch, positions, at::kCPU);
-  context.whole_sequence = kSequence;
+  context.tokens().whole_sequence = kSequence;
   const at::Tensor qkv =
       at::ones({kBatch, positions, (8 + 2 * 4) * kHeadSize}, type).requires_grad_();
   const at::Tensor gradient = at::ones({kBatch, positions, 8 * kHeadSize}, type);
@@ -33,7 +33,7 @@ Bytes measure(const nn::MakeAttention& make, int64_t positions, at::ScalarType t
   memory.begin();
   Bytes bytes{};
   {
-    at::Tensor result = attention->forward(qkv, context);
+    at::Tensor result = attention->forward(qkv, {}, context);
     bytes = {memory.live(), memory.peak(), 0};
     memory.reset_peak();
     torch::autograd::grad({result}, {qkv}, {gradient});

@@ -40,7 +40,7 @@ void expect_rows_of_the_table(const Strategy& strategy) {
     parameter.residency = &here;
     parameter.tensor = columns(table, parameter).contiguous();
     nn::StepContext step = nn::make_step_context(kBatch, kSequence, at::kCPU);
-    step.positions = positions;
+    step.tokens().positions = positions;
     const at::Tensor found = layer->forward(step);
     // The tokens here are a run of all of them, in order of batch and sequence.
     const at::Tensor tokens = columns(whole, parameter).flatten(0, 1);

@@ -69,14 +69,14 @@ Results run_layer(const nn::MakeAttention& make, const at::Tensor& positions,
       make("attention", setting.options(), {.queries = {0, kHeads}, .keys = {0, kKeyHeads}},
            {.sinks = setting.sinks ? sinks : nn::ParameterHandle()});
   nn::StepContext context = nn::make_step_context(kBatch, positions.numel(), at::kCPU);
-  context.whole_sequence = kSequence;
-  context.positions = positions;
+  context.tokens().whole_sequence = kSequence;
+  context.tokens().positions = positions;
   context.training = true;
-  if (setting.packed) context.documents = documents();
-  if (setting.prefix) context.prefix_lengths = {60, 17};
+  if (setting.packed) context.tokens().documents = documents();
+  if (setting.prefix) context.tokens().prefix_lengths = {60, 17};
   context.sample_ids = {7, 3};
   const at::Tensor qkv = numbers(kFeatures).requires_grad_();
-  const at::Tensor output = attention->forward(qkv, context);
+  const at::Tensor output = attention->forward(qkv, {}, context);
   std::vector<at::Tensor> inputs{qkv};
   if (setting.sinks) inputs.push_back(sinks->tensor);
   const auto gradients = torch::autograd::grad({output}, inputs, {numbers(kHeads * kHeadSize)});

@@ -31,7 +31,7 @@ nn::Parameter* find_weight_of(const RandomModel& model, const std::string& produ
 // Whether the rows of a weight are outputs: a head has an output for each row of its table, an
 // embedding for each column.
 bool makes_outputs_of_rows(const nn::Parameter& weight) {
-  return weight.head || weight.product == nn::WeightOrder::out_in;
+  return weight.role == nn::ParameterRole::head_table || weight.product == nn::WeightOrder::out_in;
 }
 
 // Makes an adapter of the vocabulary's tables and of those linear layers whose number is not a

@@ -136,7 +136,8 @@ TEST(Quantized, AModelIsThatOfTheNumbersBehindItsCodes) {
             const at::Tensor oriented = in_out ? weight.transpose(-1, -2) : weight;
             const at::Tensor numbers =
                 ops::dequantize(
-                    ops::quantize(oriented.flatten(0, -2), parameter.head ? of_head : how),
+                    ops::quantize(oriented.flatten(0, -2),
+                                  parameter.role == nn::ParameterRole::head_table ? of_head : how),
                     at::kFloat)
                     .view(oriented.sizes());
             return in_out ? numbers.transpose(-1, -2) : numbers;

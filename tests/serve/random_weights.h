@@ -50,7 +50,7 @@ inline void write_random_weights(models::ModelSpecification& specification,
   for (const nn::ParameterHandle& parameter : build.parameters()) {
     at::Tensor made = at::empty({parameter->numel()}, at::kFloat);
     ops::fill_normal(made, 0, ops::parameter_stream(3, parameter->name), 0, 0.5);
-    if (change && (parameter->product || parameter->head)) {
+    if (change && (parameter->product || parameter->role == nn::ParameterRole::head_table)) {
       made = change(*parameter, made.view(parameter->shape)).contiguous().view(-1);
     }
     const TensorSlice slice = models::slice_in_files(specification, parameter->name);

@@ -55,12 +55,16 @@ std::pair<int64_t, int64_t> guesses_of(const RandomModel& model, const RandomMod
   const at::NoGradGuard no_grad;
   const auto size = std::ssize(text) - 1;
   const at::Tensor all = at::tensor(text, at::kLong).view({1, size + 1});
-  nn::StepContext step = nn::make_step_context(1, size, at::kCPU);
-  const nn::BlockState start = model.model->text_inputs().embed(all.narrow(1, 0, size), step);
-  step.states = model.model->token_head().final_states(
+  const nn::StepContext step = nn::make_step_context(1, size, at::kCPU);
+  const nn::BlockState start = model.model->text_inputs().embed({all.narrow(1, 0, size)}, step);
+  const at::Tensor states = model.model->token_head().final_states(
       model.model->run_blocks({0, 2}, start, step).output(), step);
   const at::Tensor guesses =
-      logits_of(*head.model, all.narrow(1, 1, size), step).argmax(-1).flatten();
+      logits_of(*head.model,
+                models::TokenInputs{.tokens = all.narrow(1, 1, size), .target_states = states},
+                step)
+          .argmax(-1)
+          .flatten();
   int64_t made = 0, right = 0;
   DraftLength length;
   // The first token follows from the prompt; the last token needs no draft.
@@ -361,9 +365,9 @@ class CountingModel : public models::Model, private models::TextInputs {
 
  protected:
   Parts parts() override { return {.text_inputs = this, .token_head = &model_.token_head()}; }
-  nn::BlockState embed(const at::Tensor& tokens, const nn::StepContext& context) override {
-    tokens_ += tokens.numel();
-    return model_.text_inputs().embed(tokens, context);
+  nn::BlockState embed(const models::TokenInputs& inputs, const nn::StepContext& context) override {
+    tokens_ += inputs.tokens.numel();
+    return model_.text_inputs().embed(inputs, context);
   }
   at::Tensor encode(const at::Tensor&, const nn::StepContext&) override {
     throw Error("no drafter asks for it");
@@ -381,10 +385,10 @@ class FailingModel : public CountingModel {
       : CountingModel(model), first_(first), count_(count) {}
 
  protected:
-  nn::BlockState embed(const at::Tensor& tokens, const nn::StepContext& context) override {
+  nn::BlockState embed(const models::TokenInputs& inputs, const nn::StepContext& context) override {
     const int64_t pass = passes_++;
     if (pass >= first_ && pass < first_ + count_) throw 7;
-    return CountingModel::embed(tokens, context);
+    return CountingModel::embed(inputs, context);
   }
 
  private:

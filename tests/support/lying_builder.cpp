@@ -46,6 +46,18 @@ class LyingPositions : public nn::PositionEmbedding {
   std::unique_ptr<nn::PositionEmbedding> layer_;
 };
 
+class LyingAttention : public nn::Attention {
+ public:
+  explicit LyingAttention(std::unique_ptr<nn::Attention> layer) : layer_(std::move(layer)) {}
+  at::Tensor forward(const at::Tensor& qkv, const at::Tensor& relative_bias,
+                     const nn::StepContext& context) override {
+    return lie(layer_->forward(truth(qkv), relative_bias, context));
+  }
+
+ private:
+  std::unique_ptr<nn::Attention> layer_;
+};
+
 class LyingCrossAttention : public nn::CrossAttention {
  public:
   explicit LyingCrossAttention(std::unique_ptr<nn::CrossAttention> layer)
@@ -69,16 +81,17 @@ class LyingHead : public nn::VocabularyHead {
                       const nn::StepContext& context) override {
     return layer_->loss_sum(truth(x), labels, context);
   }
-  at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
+  at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels, double temperature,
                                const nn::StepContext& context) override {
-    return layer_->log_probabilities(truth(x), labels, context);
+    return layer_->log_probabilities(truth(x), labels, temperature, context);
   }
-  at::Tensor logits_here(const at::Tensor& x, const nn::StepContext& context) override {
-    return layer_->logits_here(truth(x), context);
+  at::Tensor logits_here(const at::Tensor& x, double temperature,
+                         const nn::StepContext& context) override {
+    return layer_->logits_here(truth(x), temperature, context);
   }
   at::Tensor divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
-                         const nn::StepContext& context) override {
-    return layer_->divergences(truth(x), teacher, beta, context);
+                         double temperature, const nn::StepContext& context) override {
+    return layer_->divergences(truth(x), teacher, beta, temperature, context);
   }
   at::Tensor scores(const at::Tensor& x, const nn::StepContext& context) override {
     return layer_->scores(truth(x), context);
@@ -142,7 +155,7 @@ std::unique_ptr<nn::Dropout> LyingBuilder::dropout(const std::string& name, doub
 
 std::unique_ptr<nn::Attention> LyingBuilder::attention(const std::string& name,
                                                        const nn::AttentionOptions& options) {
-  return std::make_unique<Lying<nn::Attention>>(DenseBuilder::attention(name, options));
+  return std::make_unique<LyingAttention>(DenseBuilder::attention(name, options));
 }
 
 std::unique_ptr<nn::CrossAttention> LyingBuilder::cross_attention(

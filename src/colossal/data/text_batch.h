@@ -21,7 +21,7 @@ inline constexpr const char* kDocuments = "documents";
 // The position of each input, for position embeddings. Without this field: 0, 1, 2, ... in each
 // row.
 inline constexpr const char* kPositions = "positions";
-// The type of each token (nn::StepContext::token_types).
+// The type of each token, which says to which text of a pair it belongs.
 inline constexpr const char* kTokenTypes = "token_types";
 // Of an encoder-decoder: the tokens of each row's source text, which the encoder reads, [batch,
 // source positions], and their document numbers, of the same shape: 0, or -1 for padding. Without

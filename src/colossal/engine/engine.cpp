@@ -71,7 +71,12 @@ Engine::Engine(nn::ParameterList parameters, StagedModel model, const ParallelCo
       executor_(context_, model_, chunks_, activations_,
                 {.uses_handles = config.uses_parameter_handles,
                  .stage_costs = config.stage_costs,
-                 .metrics = config.metrics}) {}
+                 .metrics = config.metrics}) {
+  if (config.router_bias_rate > 0) {
+    router_balance_.emplace(chunks_, context_, config.num_blocks, config.experts,
+                            config.router_bias_rate);
+  }
+}
 
 ControlMessage Engine::empty_message() const {
   ControlMessage message;
@@ -229,39 +234,8 @@ StepResult Engine::run_update(const UpdateRequest& request) {
   const nn::LayerScope scope("optimizer");
   chunks_.update({.learning_rate = result.learning_rate, .gradient_scale = correction * clip},
                  used);
-  if (config_.router_bias_rate > 0) move_router_biases(all.routers);
+  if (router_balance_) router_balance_->after_update(all.routers);
   return result;
-}
-
-// counts: of all ranks, so that all ranks change the biases alike. Each element of a bias is in one
-// rank's shard, so the sum of all zero-padded shards is the whole bias. Law: an all-reduce of 8 B
-// for each expert of each block.
-void Engine::move_router_biases(const std::vector<double>& counts) {
-  const int64_t experts = config_.experts;
-  const auto bias_of = [&](const nn::Parameter& parameter) -> std::optional<int64_t> {
-    for (int64_t layer = 0; layer < config_.num_blocks; ++layer) {
-      if (parameter.name == fmt::format("blocks.{}.router.correction_bias", layer)) return layer;
-    }
-    return std::nullopt;
-  };
-  const auto numbers = at::TensorOptions().dtype(at::kDouble).device(context_.device());
-  const at::Tensor biases = at::zeros({config_.num_blocks, experts}, numbers);
-  std::vector<std::pair<int64_t, nn::ParameterHandle>> here;
-  for (const nn::ParameterHandle& parameter : chunks_.parameters()) {
-    const auto layer = bias_of(*parameter);
-    if (!layer || !chunks_.is_here(*parameter)) continue;
-    here.emplace_back(*layer, parameter);
-    chunks_.for_each_checkpoint_shard(*parameter, [&](const memory::OwnedShard& piece) {
-      biases[*layer].narrow(0, piece.elements.begin, piece.elements.size()).copy_(piece.working());
-    });
-  }
-  comm::all_reduce(biases.view(-1), context_.world_group(), comm::Reason::control);
-  const at::Tensor rows = at::tensor(counts, at::kDouble)
-                              .narrow(0, 0, config_.num_blocks * experts)
-                              .view({-1, experts})
-                              .to(context_.device());
-  biases.add_((rows.mean(1, /*keepdim=*/true) - rows).sign(), config_.router_bias_rate);
-  for (const auto& [layer, parameter] : here) chunks_.load(*parameter, 0, biases[layer]);
 }
 
 // All ranks call this together. Each reports its first bad tensor, and all throw an error about the

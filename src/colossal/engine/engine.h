@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "colossal/engine/control.h"
 #include "colossal/engine/engine_config.h"
 #include "colossal/engine/pipeline_executor.h"
+#include "colossal/engine/router_balance.h"
 #include "colossal/engine/staged_model.h"
 #include "colossal/job/routing_file.h"
 #include "colossal/memory/chunk_engine.h"
@@ -146,9 +148,6 @@ class Engine {
   std::map<std::string, double> means_of_metrics(const ControlMessage& all) const;
   RowsOfExperts rows_of_experts(const ControlMessage& all) const;
   void add_router_metrics(const ControlMessage& all, std::map<std::string, double>& metrics) const;
-  // Changes the correction biases by router_bias_rate. counts: ControlMessage::routers, summed over
-  // all ranks.
-  void move_router_biases(const std::vector<double>& counts);
   // Throws NonFiniteError with the same message on all ranks. control: this rank's numbers, not
   // summed over ranks. Collective.
   void refuse_non_finite(const ControlMessage& control);
@@ -158,6 +157,7 @@ class Engine {
   optim::Schedule schedule_;
   std::shared_ptr<const optim::ParameterGroups> optimizers_;
   memory::ChunkEngine chunks_;
+  std::optional<RouterBalance> router_balance_;  // nullopt: router biases do not change
   memory::Activations activations_;
   StagedModel model_;
   PipelineExecutor executor_;

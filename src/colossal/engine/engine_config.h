@@ -63,9 +63,8 @@ struct EngineConfig {
   // Whether experts have a capacity. If true, the metric "router_dropped" reports the fraction of
   // the assignments of tokens to experts that were dropped.
   bool routers_drop = false;
-  // Amount by which a step changes the correction bias of each expert. The bias rises for experts
-  // that had fewer rows (routed tokens) than the mean of their layer, and falls for experts that
-  // had more (L. Wang et al. 2024, "Auxiliary-Loss-Free Load Balancing"). 0: biases do not change.
+  // Amount by which a step changes the correction bias of each expert (RouterBalance). 0: biases
+  // do not change.
   double router_bias_rate = 0;
 };
 

@@ -253,15 +253,15 @@ class PipelineExecutor::Run {
     const data::Batch& batch = batch_of(action);
     const nn::SequencePart part = parallel::sequence_part(context_);
     nn::StepContext step;
-    step.batch = batch.rows();
+    step.tokens().batch = batch.rows();
     step.sample_ids = batch.sample_ids;
     step.seed = step_.seed;
     step.step = step_.steps_done;
     step.training = training_;
     if (model_.context) step = model_.context(batch, step, part);
-    if (training_) step.block_runner = &executor_.activations_;
+    if (training_) step.services.block_runner = &executor_.activations_;
     nn::RouterRecords records;
-    step.router_records = &records;
+    step.services.router_records = &records;
     std::optional<memory::FetchOnDispatch> fetching;
     if (!executor_.options_.uses_handles && chunks_.weights_are_transient())
       fetching.emplace(chunks_);

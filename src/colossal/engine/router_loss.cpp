@@ -23,11 +23,12 @@ class LossOfRecords {
                         const nn::StepContext& step) const {
     const int64_t sums = (records.size(1) - 1) / 2;
     const auto by_expert = [&](int64_t begin) {
-      return records.narrow(1, begin, sums).unflatten(1, {step.batch, -1});
+      return records.narrow(1, begin, sums).unflatten(1, {step.tokens().batch, -1});
     };
     // Labels and tokens of the micro-batch, over all replicas.
     const at::Tensor totals =
-        at::tensor({labels, static_cast<double>(step.batch * step.sequence)}, at::kDouble)
+        at::tensor({labels, static_cast<double>(step.tokens().batch * step.tokens().sequence)},
+                   at::kDouble)
             .to(context_.device());
     add_over(context_.data_group(), totals);
     const at::Tensor all_tokens = totals[1].to(records.scalar_type());

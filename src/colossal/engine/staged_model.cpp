@@ -57,8 +57,9 @@ StagedModel stages_of(models::Model& model, const Strategy& strategy, HeadLoss l
                        const nn::StepContext& context) -> StageResult {
     nn::StepContext recorded = context;
     nn::RouterRecords nobody_asked;
-    if (!recorded.router_records) recorded.router_records = &nobody_asked;
-    recorded.router_records->for_losses = router_loss != nullptr;
+    nn::RouterRecords*& records_of_step = recorded.services.router_records;
+    if (!records_of_step) records_of_step = &nobody_asked;
+    records_of_step->for_losses = router_loss != nullptr;
     nn::BlockState blocks =
         stage == 0 ? model.inputs(batch, context) : block_state_of(model, state);
     blocks =
@@ -67,8 +68,7 @@ StagedModel stages_of(models::Model& model, const Strategy& strategy, HeadLoss l
     if (router_loss) {
       // Stages before the first experts pass on no records.
       const bool has_records = std::ssize(state) > model.num_streams() + model.num_conditions();
-      records = append_router_records(has_records ? state.back() : at::Tensor(),
-                                      *recorded.router_records);
+      records = append_router_records(has_records ? state.back() : at::Tensor(), *records_of_step);
     }
     if (stage + 1 < strategy.num_stages()) {
       StageState passed = blocks.tensors();

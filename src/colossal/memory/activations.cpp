@@ -30,22 +30,20 @@ class Activations::WeightReference final : public SavedTensor {
 // first restore() runs the block again, which saves the tensors again in the same order.
 class Activations::Replay : public std::enable_shared_from_this<Replay> {
  public:
-  Replay(Activations& activations, int64_t index, nn::Block& block, const at::Tensor& x,
+  Replay(Activations& activations, int64_t index, nn::Block& block, const nn::BlockState& before,
          nn::StepContext context)
-      : activations_(activations),
-        index_(index),
-        block_(block),
-        x_(activations.store_.save(x.detach())),
-        x_requires_grad_(x.requires_grad()),
-        context_(std::move(context)) {
-    // Without their graphs.
-    for (at::Tensor* const shared : {&context_.memory, &context_.relative_bias}) {
-      if (shared->defined()) *shared = shared->detach().requires_grad_(shared->requires_grad());
+      : activations_(activations), index_(index), block_(block), context_(std::move(context)) {
+    for (const at::Tensor& stream : before.streams) {
+      streams_.push_back({activations.store_.save(stream.detach()), stream.requires_grad()});
+    }
+    // Many blocks read the same conditions, so they are kept as they are, without their graphs.
+    for (const at::Tensor& condition : before.conditions) {
+      conditions_.push_back(condition.detach().requires_grad_(condition.requires_grad()));
     }
     // The first run has recorded the routers already: the second one records into records_.
-    if (!context_.router_records) return;
-    records_.for_losses = context_.router_records->for_losses;
-    context_.router_records = &records_;
+    if (!context_.services.router_records) return;
+    records_.for_losses = context_.services.router_records->for_losses;
+    context_.services.router_records = &records_;
   }
 
   std::unique_ptr<SavedTensor> save(const at::Tensor& tensor);
@@ -65,9 +63,13 @@ class Activations::Replay : public std::enable_shared_from_this<Replay> {
     const nn::LayerScope scope([&] { return fmt::format("recompute.blocks.{}", index_); });
     runs_again_ = true;
     const auto outer = std::exchange(activations_.replay_, shared_from_this());
+    nn::BlockState before{.streams = {}, .conditions = std::move(conditions_)};
     // Which tensors autograd saves depends on which inputs require a gradient.
-    block_.forward(x_->restore().detach().requires_grad_(x_requires_grad_), context_);
-    x_ = nullptr;
+    for (const auto& [saved, requires_grad] : streams_) {
+      before.streams.push_back(saved->restore().detach().requires_grad_(requires_grad));
+    }
+    streams_.clear();
+    block_.forward(before, context_);
     activations_.replay_ = outer;
     COLOSSAL_CHECK(captured_.size() == num_saved_, "block {} saved {} tensors, then {}", index_,
                    num_saved_, captured_.size());
@@ -76,8 +78,12 @@ class Activations::Replay : public std::enable_shared_from_this<Replay> {
   Activations& activations_;
   int64_t index_;
   nn::Block& block_;
-  std::unique_ptr<SavedTensor> x_;
-  bool x_requires_grad_;
+  struct SavedStream {
+    std::unique_ptr<SavedTensor> saved;
+    bool requires_grad;
+  };
+  std::vector<SavedStream> streams_;
+  std::vector<at::Tensor> conditions_;
   nn::StepContext context_;
   nn::RouterRecords records_;  // of the second run
   size_t num_saved_ = 0;
@@ -126,19 +132,19 @@ class Activations::RecomputableTensor final : public SavedTensor {
 Activations::Activations(ChunkEngine& chunks, const Recompute& recompute, const TierShares& offload)
     : chunks_(chunks), recompute_(recompute), store_(chunks.tier_pools(), offload) {}
 
-at::Tensor Activations::run(int64_t index, nn::Block& block, const at::Tensor& x,
-                            const nn::StepContext& context) {
-  if (!at::GradMode::is_enabled()) return block.forward(x, context);
+nn::BlockState Activations::run(int64_t index, nn::Block& block, const nn::BlockState& state,
+                                const nn::StepContext& context) {
+  if (!at::GradMode::is_enabled()) return block.forward(state, context);
   if (index - first_block_ >= recompute_.full_blocks) {
-    const at::Tensor y = block.forward(x, context);
+    nn::BlockState after = block.forward(state, context);
     recipes_.clear();  // only the block that computes a result saves it
-    return y;
+    return after;
   }
   const ops::RecomputableResultScope nobody_listens(nullptr);
-  replay_ = std::make_shared<Replay>(*this, index, block, x, context);
-  const at::Tensor y = block.forward(x, context);
+  replay_ = std::make_shared<Replay>(*this, index, block, state, context);
+  nn::BlockState after = block.forward(state, context);
   replay_ = nullptr;
-  return y;
+  return after;
 }
 
 std::unique_ptr<SavedTensor> Activations::save(const at::Tensor& tensor) {

@@ -58,10 +58,10 @@ class Activations final : public nn::BlockRunner,
     ops::RecomputableResultScope recomputable_;
   };
 
-  // Runs the forward pass of a block on its input x, and returns the output. index: index of the
-  // block in the model. The model calls run() if StepContext::block_runner is this object.
-  at::Tensor run(int64_t index, nn::Block& block, const at::Tensor& x,
-                 const nn::StepContext& context) override;
+  // Runs the forward pass of a block, and returns the state after it. index: index of the block in
+  // the model. The model calls run() if StepServices::block_runner is this object.
+  nn::BlockState run(int64_t index, nn::Block& block, const nn::BlockState& state,
+                     const nn::StepContext& context) override;
 
  private:
   class Replay;

@@ -33,9 +33,11 @@ AttentionPooling::AttentionPooling(nn::Builder& build, const TransformerConfig& 
 
 at::Tensor AttentionPooling::forward(const at::Tensor& x, const nn::StepContext& context) const {
   nn::StepContext of_probe = context;
-  of_probe.sequence = of_probe.whole_sequence = of_probe.length = 1;
-  of_probe.positions = at::zeros({1}, context.positions.options());
-  of_probe.source = std::make_shared<const nn::StepContext>(context);
+  of_probe.grids = {
+      context.tokens(),
+      {.batch = context.tokens().batch, .sequence = 1, .whole_sequence = 1, .length = 1}};
+  of_probe.stack = 1;
+  of_probe.tokens().positions = at::zeros({1}, context.tokens().positions.options());
   const at::Tensor attended =
       attention_->forward(query_->forward(probe_->forward(of_probe), of_probe),
                           key_value_->forward(x, context), of_probe);
@@ -43,7 +45,8 @@ at::Tensor AttentionPooling::forward(const at::Tensor& x, const nn::StepContext&
   const at::Tensor inner =
       ops::activate(mlp_up_->forward(mlp_norm_->forward(y, of_probe), of_probe), activation_);
   // All ranks of sp compute the same; that of the rank with the first token counts.
-  const at::Tensor share = context.positions.eq(0).any().view({1, 1}).expand({context.batch, 1});
+  const at::Tensor share =
+      context.tokens().positions.eq(0).any().view({1, 1}).expand({context.tokens().batch, 1});
   return pooled_->forward(y + mlp_down_->forward(inner, of_probe), share, of_probe);
 }
 

@@ -9,8 +9,7 @@
 #include "colossal/base/error.h"
 #include "colossal/data/image_batch.h"
 #include "colossal/data/text_batch.h"
-#include "colossal/models/image_context.h"
-#include "colossal/models/text_context.h"
+#include "colossal/models/token_grids.h"
 #include "colossal/models/transformer_block.h"
 
 namespace colossal::models {
@@ -71,21 +70,19 @@ void DualEncoder::make_image_head(nn::Builder& build, const TransformerConfig& i
 
 nn::StepContext DualEncoder::context_of(const data::Batch& batch, const nn::StepContext& base,
                                         const nn::SequencePart& part) const {
-  nn::StepContext context = base;
-  if (batch.has(data::kTokens)) context = text_context(batch, base, part);
-  if (batch.has(data::kPixels)) {
-    context.source =
-        std::make_shared<const nn::StepContext>(image_context(batch, base, part, image_tokens_));
-  }
-  return context;
+  std::vector<nn::TokenGrid> grids(2);
+  if (batch.has(data::kPixels)) grids[kImages] = image_grid(batch, part, image_tokens_);
+  if (batch.has(data::kTokens)) grids[kTexts] = text_grid(batch, part);
+  return context_with(base, batch, std::move(grids));
 }
 
 nn::BlockState DualEncoder::inputs(const data::Batch& batch, const nn::StepContext& context) {
   nn::BlockState state;
-  if (context.source) {
-    const at::Tensor x = patch_embedding_->forward(batch.at(data::kPixels), {}, *context.source);
-    state.streams.push_back(
-        image_embedding_norm_ ? image_embedding_norm_->forward(x, *context.source) : x);
+  if (batch.has(data::kPixels)) {
+    const nn::StepContext of_images = context.of_stack(kImages);
+    const at::Tensor x = patch_embedding_->forward(batch.at(data::kPixels), {}, of_images);
+    state.streams.push_back(image_embedding_norm_ ? image_embedding_norm_->forward(x, of_images)
+                                                  : x);
   }
   if (batch.has(data::kTokens)) {
     const at::Tensor x = token_embedding_->forward(batch.at(data::kTokens), context);
@@ -94,14 +91,11 @@ nn::BlockState DualEncoder::inputs(const data::Batch& batch, const nn::StepConte
   return state;
 }
 
-bool DualEncoder::reads_texts(const nn::StepContext& context) {
-  return context.whole_sequence > 0;
-}
-
 at::Tensor DualEncoder::vectors_of_images(const at::Tensor& x,
                                           const nn::StepContext& context) const {
   if (image_pooling_) return image_pooling_->forward(image_norm_->forward(x, context), context);
-  const at::Tensor first = context.positions.eq(0).unsqueeze(0).expand({context.batch, -1});
+  const at::Tensor first =
+      context.tokens().positions.eq(0).unsqueeze(0).expand({context.tokens().batch, -1});
   return image_projection_->forward(image_norm_->forward(x, context), first, context);
 }
 
@@ -110,17 +104,15 @@ nn::BlockState DualEncoder::run_blocks(Range blocks, const nn::BlockState& state
   const Range seen = intersect(blocks, {0, image_layers_});
   const Range read = intersect(blocks, {image_layers_, num_blocks()});
   nn::BlockState after = state;
-  if (context.source) {
-    nn::StepContext of_images = *context.source;
-    of_images.block_runner = context.block_runner;
-    of_images.router_records = context.router_records;
+  if (!context.grids[kImages].is_empty()) {
+    const nn::StepContext of_images = context.of_stack(kImages);
     at::Tensor& image = after.streams.front();
-    image = blocks_.forward(seen, image, of_images);
+    image = blocks_.forward(seen, {{image}}, of_images).output();
     if (!read.empty() && read.begin == image_layers_) image = vectors_of_images(image, of_images);
   }
-  if (reads_texts(context)) {
+  if (!context.grids[kTexts].is_empty()) {
     at::Tensor& text = after.streams.back();
-    text = blocks_.forward(read, text, context);
+    text = blocks_.forward(read, {{text}}, context).output();
   }
   return after;
 }
@@ -129,8 +121,8 @@ Embeddings DualEncoder::embeddings(const nn::BlockState& state, const at::Tensor
                                    const nn::StepContext& context) {
   Embeddings found{.logit_scale = logit_scale_->forward(),
                    .logit_bias = logit_bias_ ? logit_bias_->forward() : at::Tensor()};
-  if (context.source) found.images = state.streams.front();
-  if (reads_texts(context)) {
+  if (!context.grids[kImages].is_empty()) found.images = state.streams.front();
+  if (!context.grids[kTexts].is_empty()) {
     const at::Tensor text = text_norm_->forward(state.streams.back(), context);
     found.texts = text_projection_->forward(text, pooling, context);
   }

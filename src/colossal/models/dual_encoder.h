@@ -18,10 +18,9 @@ namespace colossal::models {
 // The blocks of the tower for images precede those of the tower for texts, as those of an encoder
 // precede those of a decoder. The names of the other layers of the tower for texts begin with
 // "text_". A batch has the fields of images (data/image_batch.h) and of texts (data/text_batch.h).
-// In a StepContext, the fields for tokens are of the texts, and `source` is the context of the
-// images. BlockState::streams are those of both towers; that of the images becomes their vectors
-// before the first block of the other tower. A batch may lack the images or the texts; there is
-// then only the stream of the other tower, and `source` is null, or no token is in a row. model.h
+// StepContext::grids and BlockState::streams are those of both towers; the stream of the images
+// becomes their vectors before the first block of the other tower. A batch may lack the images or
+// the texts: their grid is then empty, and there is only the stream of the other tower. model.h
 // documents the overridden functions.
 class DualEncoder : public Model, private EmbeddingHead {
  public:
@@ -38,14 +37,12 @@ class DualEncoder : public Model, private EmbeddingHead {
   int64_t num_streams() const override { return 2; }
 
  private:
-  // Indices of the towers (nn::ModelPart::tower).
+  // Indices of the towers (nn::ModelPart::tower), of their streams and grids.
   static constexpr int kImages = 0, kTexts = 1;
 
   Parts parts() override { return {.embedding_head = this}; }
   Embeddings embeddings(const nn::BlockState& state, const at::Tensor& pooling,
                         const nn::StepContext& context) override;
-  // Whether a batch has texts.
-  static bool reads_texts(const nn::StepContext& context);
   // Makes the layers that turn the stream of images into their vectors.
   void make_image_head(nn::Builder& build, const TransformerConfig& images, int64_t features);
   at::Tensor vectors_of_images(const at::Tensor& x, const nn::StepContext& context) const;

@@ -20,9 +20,9 @@ namespace colossal::models {
 // A model in three parts, which pipeline stages can run separately: its inputs, its blocks, and its
 // heads. A decoder or an encoder has one residual stream. In an encoder-decoder
 // (TransformerConfig::encoder_layers), blocks of the encoder precede those of the decoder, which
-// also attend to the encoder's output; the encoder reads StepContext::source_tokens. batch,
-// sequence: the sequences of this rank's micro-batch and the positions of each on this rank
-// (StepContext). Activations are [batch, sequence, hidden], or this rank's shard of them.
+// also attend to the encoder's output. batch, sequence: the sequences of this rank's micro-batch
+// and the positions of each on this rank (nn::TokenGrid). Activations are [batch, sequence,
+// hidden], or this rank's shard of them.
 //
 // The functions are collective: the ranks of tp call them in the same order, and so do the ranks of
 // sp if they divide the sequences. With ZeRO stage 3 or expert parallelism, all ranks of dp, sp and

@@ -11,23 +11,36 @@
 
 namespace colossal::models {
 
+// What a model reads of texts.
+struct TokenInputs {
+  at::Tensor tokens;  // [batch, sequence] int64; of an encoder-decoder, the decoder's
+  // [batch, sequence] int64: the type of each token, for models that distinguish the texts of a
+  // pair by types. Undefined: all tokens have type 0.
+  at::Tensor types = {};
+  // [batch, source positions on this rank] int64: the tokens of an encoder-decoder's source.
+  // Undefined for other models, and with StepServices::memories.
+  at::Tensor source = {};
+  // A second input of some draft models of speculative decoding: the hidden states of the target
+  // model for the preceding tokens, in the layout of activations between blocks. Undefined for all
+  // other models.
+  at::Tensor target_states = {};
+};
+
 // Generation starts with tokens that no data::Batch holds.
 class TextInputs {
  public:
   virtual ~TextInputs() = default;
 
-  // Returns the state before the first block. tokens: [batch, sequence] int64; of an
-  // encoder-decoder, the decoder's.
-  virtual nn::BlockState embed(const at::Tensor& tokens, const nn::StepContext& context) = 0;
+  // Returns the state before the first block.
+  virtual nn::BlockState embed(const TokenInputs& inputs, const nn::StepContext& context) = 0;
   // Of an encoder-decoder, in generation: returns the encoder's output for a source text, for
   // nn::MemoryStore. tokens: of the source, [batch, sequence]. context: of the source. With
-  // StepContext::memories, embed() and run_blocks() then run the decoder alone.
+  // StepServices::memories, embed() and run_blocks() then run the decoder alone.
   virtual at::Tensor encode(const at::Tensor& tokens, const nn::StepContext& context) = 0;
 };
 
 // The head that predicts tokens. labels: [batch, sequence] int64, the token to predict at each
-// position; -100: ignored. context.temperature divides the logits in log_probabilities(),
-// local_logits() and divergences(); the other functions ignore it.
+// position; -100: ignored. temperature: divides the logits.
 class TokenHead {
  public:
   virtual ~TokenHead() = default;
@@ -38,15 +51,16 @@ class TokenHead {
                               const nn::StepContext& context) = 0;
   // Returns the log-probability of each label, [batch, sequence]; 0 for ignored labels.
   virtual at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
-                                       const nn::StepContext& context) = 0;
+                                       double temperature, const nn::StepContext& context) = 0;
   // For distillation. local_logits() returns this rank's part of the logits, [tokens on this rank,
   // vocabulary rows on this rank]. divergences() returns for each token the generalized
   // Jensen-Shannon divergence (ops::divergence()) of the model's distribution p and a teacher's q,
   // [batch, sequence]. beta: in [0, 1]; 0 is KL(q || p), 1 is KL(p || q). teacher: local_logits()
   // of the teacher, which has this model's vocabulary and layout.
-  virtual at::Tensor local_logits(const at::Tensor& x, const nn::StepContext& context) = 0;
+  virtual at::Tensor local_logits(const at::Tensor& x, double temperature,
+                                  const nn::StepContext& context) = 0;
   virtual at::Tensor divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
-                                 const nn::StepContext& context) = 0;
+                                 double temperature, const nn::StepContext& context) = 0;
   // Returns logits [batch, sequence, vocabulary], or [n, vocabulary] for the tokens `wanted` only.
   // wanted: [n] int64 on the host, ascending indices into the flattened tokens [batch * sequence];
   // undefined: all tokens. All ranks of tp get the whole result.

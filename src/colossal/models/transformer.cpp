@@ -10,11 +10,15 @@
 #include "colossal/base/error.h"
 #include "colossal/data/image_batch.h"
 #include "colossal/data/text_batch.h"
-#include "colossal/models/image_context.h"
-#include "colossal/models/text_context.h"
+#include "colossal/models/token_grids.h"
 #include "colossal/models/transformer_block.h"
 
 namespace colossal::models {
+namespace {
+
+constexpr size_t kSource = 0;  // the stack of an encoder-decoder that reads the source
+
+}  // namespace
 
 Transformer::InputLayers::InputLayers(nn::Builder& build, const TransformerConfig& config,
                                       const std::string& prefix) {
@@ -155,24 +159,24 @@ void Transformer::freeze(const nn::Builder& build, std::string_view prefix) {
 namespace {
 
 // Returns the context with token types in the place of positions, for the layer that looks up the
-// embeddings of token types.
-nn::StepContext with_token_types(const nn::StepContext& context) {
+// embeddings of token types. types: undefined: all are 0.
+nn::StepContext with_token_types(const nn::StepContext& context, const at::Tensor& types) {
   nn::StepContext typed = context;
-  typed.positions =
-      context.token_types.defined() ? context.token_types : at::zeros_like(context.positions);
+  at::Tensor& positions = typed.tokens().positions;
+  positions = types.defined() ? types : at::zeros_like(positions);
   return typed;
 }
 
 }  // namespace
 
-at::Tensor Transformer::embed(const at::Tensor& tokens, const InputLayers& layers,
-                              const nn::StepContext& context) {
+at::Tensor Transformer::embed(const at::Tensor& tokens, const at::Tensor& types,
+                              const InputLayers& layers, const nn::StepContext& context) {
   // Tokens before positions, as in the order of parameters: backward then computes the gradients of
   // positions before those of tokens.
   at::Tensor x = token_embedding_->forward(tokens, context);
   // The scale is rounded to the type of the embeddings, as in transformers.
   if (embedding_scale_ != 1) x = x * at::full({}, embedding_scale_, x.options());
-  if (layers.types) x = x + layers.types->forward(with_token_types(context));
+  if (layers.types) x = x + layers.types->forward(with_token_types(context, types));
   if (layers.positions) x = x + layers.positions->forward(behind_virtual_tokens(context));
   if (layers.norm) x = layers.norm->forward(x, context);
   return layers.dropout->forward(x, context);
@@ -180,26 +184,36 @@ at::Tensor Transformer::embed(const at::Tensor& tokens, const InputLayers& layer
 
 nn::StepContext Transformer::context_of(const data::Batch& batch, const nn::StepContext& base,
                                         const nn::SequencePart& part) const {
-  return patches_ ? image_context(batch, base, part, patches_->num_tokens())
-                  : text_context(batch, base, part);
+  if (patches_) {
+    return context_with(base, batch, {image_grid(batch, part, patches_->num_tokens())});
+  }
+  if (encoder_layers_ == 0) return context_with(base, batch, {text_grid(batch, part)});
+  return context_with(base, batch, {source_grid(batch, part), text_grid(batch, part)});
 }
 
 nn::BlockState Transformer::inputs(const data::Batch& batch, const nn::StepContext& context) {
-  if (!patch_embedding_) return embed(batch.at(data::kTokens), context);
+  if (!patch_embedding_) {
+    return embed({.tokens = batch.at(data::kTokens),
+                  .types = batch.find(data::kTokenTypes),
+                  .source = batch.find(data::kSource),
+                  .target_states = batch.find(data::kTargetStates)},
+                 context);
+  }
   at::Tensor x =
       patch_embedding_->forward(batch.at(data::kPixels), batch.find(data::kMasks), context);
   if (input_.norm) x = input_.norm->forward(x, context);
   return {{input_.dropout->forward(x, context)}};
 }
 
-nn::BlockState Transformer::embed(const at::Tensor& tokens, const nn::StepContext& context) {
-  const at::Tensor x = embed(tokens, input_, context);
+nn::BlockState Transformer::embed(const TokenInputs& inputs, const nn::StepContext& context) {
+  const at::Tensor x = embed(inputs.tokens, inputs.types, input_, context);
   if (encoder_layers_ > 0) {
     nn::BlockState state;
-    if (!context.memories) {
-      COLOSSAL_CHECK(context.source != nullptr, "an encoder-decoder without a source");
-      state.streams.push_back(embed(context.source_tokens, encoder_input_, *context.source));
-      if (encoder_bias_) state.conditions.push_back(encoder_bias_->forward(*context.source));
+    if (!context.services.memories) {
+      COLOSSAL_CHECK(inputs.source.defined(), "an encoder-decoder without a source");
+      const nn::StepContext reading = context.of_stack(kSource);
+      state.streams.push_back(embed(inputs.source, /*types=*/{}, encoder_input_, reading));
+      if (encoder_bias_) state.conditions.push_back(encoder_bias_->forward(reading));
     }
     state.streams.push_back(x);
     if (decoder_bias_) state.conditions.push_back(decoder_bias_->forward(context));
@@ -207,7 +221,7 @@ nn::BlockState Transformer::embed(const at::Tensor& tokens, const nn::StepContex
   }
   if (!state_product_) return {{x}};
   // A dry run has no target model; only the shape of the states matters there.
-  const at::Tensor& states = context.states.defined() ? context.states : x;
+  const at::Tensor& states = inputs.target_states.defined() ? inputs.target_states : x;
   return {{embedding_product_->forward(x, context) + state_product_->forward(states, context)}};
 }
 
@@ -217,45 +231,45 @@ at::Tensor Transformer::encoder_output(const at::Tensor& x, const nn::StepContex
 }
 
 at::Tensor Transformer::encode(const at::Tensor& tokens, const nn::StepContext& context) {
-  nn::StepContext reading = context;
-  if (encoder_bias_) reading.relative_bias = encoder_bias_->forward(context);
-  const at::Tensor x = embed(tokens, encoder_input_, context);
-  return encoder_output(blocks_.forward({0, encoder_layers_}, x, reading), context);
+  nn::BlockState state;
+  if (encoder_bias_) state.conditions.push_back(encoder_bias_->forward(context));
+  state.streams.push_back(embed(tokens, /*types=*/{}, encoder_input_, context));
+  return encoder_output(blocks_.forward({0, encoder_layers_}, state, context).output(), context);
 }
 
 nn::BlockState Transformer::run_blocks(Range blocks, const nn::BlockState& state,
                                        const nn::StepContext& context) {
-  nn::StepContext writing = behind_virtual_tokens(context);
-  if (encoder_layers_ == 0) return {{blocks_.forward(blocks, state.output(), writing)}};
-  const Range of_decoder{std::max(blocks.begin, encoder_layers_),
-                         std::max(blocks.end, encoder_layers_)};
-  if (decoder_bias_) writing.relative_bias = state.conditions.back();
-  if (context.memories) return {{blocks_.forward(of_decoder, state.output(), writing)}};
-  nn::BlockState after = state;
-  at::Tensor& read = after.streams.front();
-  at::Tensor& written = after.streams.back();
+  const nn::StepContext writing = behind_virtual_tokens(context);
+  if (encoder_layers_ == 0) return blocks_.forward(blocks, state, writing);
   const Range of_encoder{std::min(blocks.begin, encoder_layers_),
                          std::min(blocks.end, encoder_layers_)};
+  const Range of_decoder{std::max(blocks.begin, encoder_layers_),
+                         std::max(blocks.end, encoder_layers_)};
+  nn::BlockState decoder{{state.streams.back()}};
+  if (decoder_bias_) decoder.conditions.push_back(state.conditions.back());
+  if (context.services.memories) return {{blocks_.forward(of_decoder, decoder, writing).output()}};
+  nn::BlockState after = state;
+  at::Tensor& read = after.streams.front();
+  const nn::StepContext reading = context.of_stack(kSource);
   if (!of_encoder.empty()) {
-    nn::StepContext reading = *context.source;
-    reading.block_runner = context.block_runner;
-    reading.router_records = context.router_records;
-    if (encoder_bias_) reading.relative_bias = state.conditions.front();
-    read = blocks_.forward(of_encoder, read, reading);
+    nn::BlockState encoder{{read}};
+    if (encoder_bias_) encoder.conditions.push_back(state.conditions.front());
+    read = blocks_.forward(of_encoder, encoder, reading).output();
   }
   if (of_decoder.empty()) return after;
-  if (of_decoder.begin == encoder_layers_) read = encoder_output(read, *context.source);
-  writing.memory = read;
-  written = blocks_.forward(of_decoder, written, writing);
+  if (of_decoder.begin == encoder_layers_) read = encoder_output(read, reading);
+  decoder.conditions.push_back(read);
+  after.streams.back() = blocks_.forward(of_decoder, decoder, writing).output();
   return after;
 }
 
 nn::StepContext Transformer::behind_virtual_tokens(const nn::StepContext& context) const {
   nn::StepContext behind = context;
   if (virtual_tokens_ == 0 || !context.adapted) return behind;
-  behind.positions = context.positions + virtual_tokens_;
-  behind.length += virtual_tokens_;
-  if (context.lengths.defined()) behind.lengths = context.lengths + virtual_tokens_;
+  nn::TokenGrid& grid = behind.tokens();
+  grid.positions = grid.positions + virtual_tokens_;
+  grid.length += virtual_tokens_;
+  if (grid.lengths.defined()) grid.lengths = grid.lengths + virtual_tokens_;
   return behind;
 }
 
@@ -280,17 +294,20 @@ at::Tensor Transformer::loss_sum(const at::Tensor& x, const at::Tensor& labels,
 }
 
 at::Tensor Transformer::log_probabilities(const at::Tensor& x, const at::Tensor& labels,
-                                          const nn::StepContext& context) {
-  return head_->log_probabilities(head_input(final_states(x, context), context), labels, context);
+                                          double temperature, const nn::StepContext& context) {
+  return head_->log_probabilities(head_input(final_states(x, context), context), labels,
+                                  temperature, context);
 }
 
-at::Tensor Transformer::local_logits(const at::Tensor& x, const nn::StepContext& context) {
-  return head_->logits_here(head_input(final_states(x, context), context), context);
+at::Tensor Transformer::local_logits(const at::Tensor& x, double temperature,
+                                     const nn::StepContext& context) {
+  return head_->logits_here(head_input(final_states(x, context), context), temperature, context);
 }
 
 at::Tensor Transformer::divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
-                                    const nn::StepContext& context) {
-  return head_->divergences(head_input(final_states(x, context), context), teacher, beta, context);
+                                    double temperature, const nn::StepContext& context) {
+  return head_->divergences(head_input(final_states(x, context), context), teacher, beta,
+                            temperature, context);
 }
 
 at::Tensor Transformer::scores(const at::Tensor& x, const nn::StepContext& context) {
@@ -306,7 +323,7 @@ std::pair<at::Tensor, at::Tensor> Transformer::pooling(const at::Tensor& scores,
                                                        const nn::StepContext& context) const {
   using Scored = TransformerConfig::ScoredPosition;
   const int64_t before = patches_->num_prefix_tokens(), tokens = patches_->num_tokens();
-  const at::Tensor positions = context.positions.unsqueeze(-1);
+  const at::Tensor positions = context.tokens().positions.unsqueeze(-1);
   const at::Tensor first = positions.eq(0).to(scores.scalar_type());
   const at::Tensor mean_of_patches =
       positions.ge(before).to(scores.scalar_type()) / static_cast<double>(tokens - before);

@@ -38,15 +38,16 @@ class Transformer : public Model,
 
  private:
   Parts parts() override;
-  nn::BlockState embed(const at::Tensor& tokens, const nn::StepContext& context) override;
+  nn::BlockState embed(const TokenInputs& inputs, const nn::StepContext& context) override;
   at::Tensor encode(const at::Tensor& tokens, const nn::StepContext& context) override;
   at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
                       const nn::StepContext& context) override;
-  at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
+  at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels, double temperature,
                                const nn::StepContext& context) override;
-  at::Tensor local_logits(const at::Tensor& x, const nn::StepContext& context) override;
+  at::Tensor local_logits(const at::Tensor& x, double temperature,
+                          const nn::StepContext& context) override;
   at::Tensor divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
-                         const nn::StepContext& context) override;
+                         double temperature, const nn::StepContext& context) override;
   at::Tensor logits(const at::Tensor& x, const nn::StepContext& context,
                     const at::Tensor& wanted) override;
   at::Tensor final_states(const at::Tensor& x, const nn::StepContext& context) override;
@@ -71,8 +72,8 @@ class Transformer : public Model,
     std::unique_ptr<nn::Norm> norm;  // null if the family has none
     std::unique_ptr<nn::Dropout> dropout;
   };
-  // Returns the residual stream that begins with `tokens`.
-  at::Tensor embed(const at::Tensor& tokens, const InputLayers& layers,
+  // Returns the residual stream that begins with `tokens`. types: TokenInputs::types.
+  at::Tensor embed(const at::Tensor& tokens, const at::Tensor& types, const InputLayers& layers,
                    const nn::StepContext& context);
   // Applies the norm and dropout after the encoder's last block.
   at::Tensor encoder_output(const at::Tensor& x, const nn::StepContext& context);

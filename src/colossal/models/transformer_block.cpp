@@ -79,7 +79,7 @@ class BlockMaker {
   }
   std::unique_ptr<nn::CrossAttention> cross_attention() const {
     nn::AttentionOptions options = attention_options();
-    options.causal = options.relative_bias = false;
+    options.causal = false;
     options.window = 0;
     return build_.cross_attention("cross_attention", options);
   }
@@ -162,7 +162,6 @@ class BlockMaker {
             .window = kind.window,
             .soft_cap = config_.attention_soft_cap,
             .alibi = config_.alibi,
-            .relative_bias = config_.relative_buckets > 0,
             .sinks = config_.attention_sinks ? std::optional(normal()) : std::nullopt};
   }
 
@@ -201,23 +200,31 @@ class BlockMaker {
   int64_t layer_, index_;
 };
 
+using Conditions = std::vector<at::Tensor>;
+
 // Attention with its linear layers and dropout, without norms.
 class AttentionBranch {
  public:
   explicit AttentionBranch(const BlockMaker& make)
-      : latent_(make.config().has_latents() ? make.latent_attention() : nullptr),
+      : is_biased_(make.config().relative_buckets > 0),
+        latent_(make.config().has_latents() ? make.latent_attention() : nullptr),
         qkv_(latent_ ? nullptr : make.qkv()),
         attention_(latent_ ? nullptr : make.attention()),
         output_(make.attention_output()),
         dropout_(make.attention_output_dropout()) {}
 
-  at::Tensor forward(const at::Tensor& x, const nn::StepContext& context) const {
-    const at::Tensor seen = latent_ ? latent_->forward(x, context)
-                                    : attention_->forward(qkv_->forward(x, context), context);
+  // conditions: of the block's state.
+  at::Tensor forward(const at::Tensor& x, const Conditions& conditions,
+                     const nn::StepContext& context) const {
+    const at::Tensor seen =
+        latent_ ? latent_->forward(x, context)
+                : attention_->forward(qkv_->forward(x, context),
+                                      is_biased_ ? conditions.front() : at::Tensor(), context);
     return dropout_->forward(output_->forward(seen, context), context);
   }
 
  private:
+  bool is_biased_;                               // whether the conditions begin with a bias
   std::unique_ptr<nn::LatentAttention> latent_;  // null: qkv_ and attention_ are used
   std::unique_ptr<nn::Linear> qkv_;
   std::unique_ptr<nn::Attention> attention_;
@@ -237,24 +244,28 @@ class CrossAttentionBranch {
         output_(make.cross_attention_output()),
         dropout_(make.cross_attention_dropout()) {}
 
-  at::Tensor forward(const at::Tensor& x, const nn::StepContext& context) const {
+  // conditions: of the block's state.
+  at::Tensor forward(const at::Tensor& x, const Conditions& conditions,
+                     const nn::StepContext& context) const {
     const at::Tensor query = query_->forward(x, context);
-    const at::Tensor seen =
-        context.memories ? attend_stored(query, context) : attend(query, context);
+    const at::Tensor seen = context.services.memories ? attend_stored(query, context)
+                                                      : attend(query, conditions.back(), context);
     return dropout_->forward(output_->forward(seen, context), context);
   }
 
  private:
-  at::Tensor attend(const at::Tensor& query, const nn::StepContext& context) const {
-    return attention_->forward(query, key_value_->forward(context.memory, *context.source),
-                               context);
+  at::Tensor attend(const at::Tensor& query, const at::Tensor& memory,
+                    const nn::StepContext& context) const {
+    return attention_->forward(
+        query, key_value_->forward(memory, context.of_stack(nn::AttentionOptions().memory_stack)),
+        context);
   }
 
   at::Tensor attend_stored(const at::Tensor& query, const nn::StepContext& context) const {
-    context.memories->project(layer_,
-                              [&](const at::Tensor& memory, const nn::StepContext& of_source) {
-                                return key_value_->forward(memory, of_source);
-                              });
+    context.services.memories->project(
+        layer_, [&](const at::Tensor& memory, const nn::StepContext& of_source) {
+          return key_value_->forward(memory, of_source);
+        });
     return attention_->forward_stored(query, context);
   }
 
@@ -360,10 +371,11 @@ class SequentialBlock : public nn::Block {
         mlp_scale_(make.feature_scale("mlp_scale")),
         mlp_output_norm_(make.norm_if(!is_before(), "mlp_output_norm")) {}
 
-  at::Tensor forward(const at::Tensor& input, const nn::StepContext& context) override {
-    at::Tensor x = input;
+  nn::BlockState forward(const nn::BlockState& state, const nn::StepContext& context) override {
+    at::Tensor x = state.output();
     at::Tensor y = normed(attention_norm_, x, context);
-    const at::Tensor attended = scaled(attention_.forward(y, context), attention_scale_);
+    const at::Tensor attended =
+        scaled(attention_.forward(y, state.conditions, context), attention_scale_);
     if (residual_of_norm_) x = y;
     switch (place_) {
       case Place::before:
@@ -381,7 +393,7 @@ class SequentialBlock : public nn::Block {
         break;
     }
     if (residual_of_norm_) x = y;
-    return join(x, scaled(mlp_.forward(y, context), mlp_scale_), context);
+    return {{join(x, scaled(mlp_.forward(y, context), mlp_scale_), context)}, state.conditions};
   }
 
  private:
@@ -427,10 +439,14 @@ class CrossAttendingBlock : public nn::Block {
         mlp_norm_(make, "mlp"),
         mlp_(make) {}
 
-  at::Tensor forward(const at::Tensor& x, const nn::StepContext& context) override {
-    const at::Tensor attended = attention_norm_.around(attention_, x, context);
-    const at::Tensor crossed = cross_attention_norm_.around(cross_attention_, attended, context);
-    return mlp_norm_.around(mlp_, crossed, context);
+  nn::BlockState forward(const nn::BlockState& state, const nn::StepContext& context) override {
+    const auto attend = [&](const auto& attention) {
+      return [&](const at::Tensor& x) { return attention.forward(x, state.conditions, context); };
+    };
+    at::Tensor x = attention_norm_.around(attend(attention_), state.output(), context);
+    x = cross_attention_norm_.around(attend(cross_attention_), x, context);
+    x = mlp_norm_.around([&](const at::Tensor& y) { return mlp_.forward(y, context); }, x, context);
+    return {{x}, state.conditions};
   }
 
  private:
@@ -441,12 +457,12 @@ class CrossAttendingBlock : public nn::Block {
         : before_(make.norm_if(make.config().has_norm_before(), branch + "_norm")),
           after_(make.norm_if(!make.config().has_norm_before(), branch + "_output_norm")) {}
 
-    // Returns the residual stream after the branch.
+    // Returns the residual stream x after the branch.
     template <typename Branch>
     at::Tensor around(const Branch& branch, const at::Tensor& x,
                       const nn::StepContext& context) const {
-      if (before_) return x + branch.forward(before_->forward(x, context), context);
-      return after_->add_forward(x, branch.forward(x, context), context).second;
+      if (before_) return x + branch(before_->forward(x, context));
+      return after_->add_forward(x, branch(x), context).second;
     }
 
    private:
@@ -470,11 +486,12 @@ class ParallelBlock : public nn::Block {
         mlp_norm_(make.norm_if(!make.config().shared_norm, "mlp_norm")),
         mlp_(make) {}
 
-  at::Tensor forward(const at::Tensor& x, const nn::StepContext& context) override {
+  nn::BlockState forward(const nn::BlockState& state, const nn::StepContext& context) override {
+    const at::Tensor& x = state.output();
     const at::Tensor y = attention_norm_->forward(x, context);
-    const at::Tensor attended = attention_.forward(y, context);
+    const at::Tensor attended = attention_.forward(y, state.conditions, context);
     const at::Tensor of_mlp = mlp_.forward(mlp_norm_ ? mlp_norm_->forward(x, context) : y, context);
-    return x + attended + of_mlp;
+    return {{x + attended + of_mlp}, state.conditions};
   }
 
  private:

@@ -11,7 +11,10 @@
 namespace colossal::models {
 
 // Makes block number `layer`, from 0, of a tower before which the model has `before` blocks. The
-// names of its layers begin with "blocks.N.", N = before + layer.
+// names of its layers begin with "blocks.N.", N = before + layer. The state that the block gets has
+// one stream. Its conditions are, in this order: the relative bias, if the configuration has one
+// (relative_buckets); and the encoder's output, if the block attends to it and StepServices has no
+// memories.
 std::unique_ptr<nn::Block> make_transformer_block(nn::Builder& build,
                                                   const TransformerConfig& config, int64_t layer,
                                                   int64_t before = 0);

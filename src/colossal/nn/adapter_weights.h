@@ -1,7 +1,7 @@
 // The weights of a per-request adapter. In serving, each request may name an adapter that is not
 // part of the model. Layers apply an adapter only to the tokens of requests that name it, so one
-// forward pass may use several adapters (StepContext::adapted_rows). InferenceModel::load_adapter()
-// reads the weights.
+// forward pass may use several adapters (StepServices::adapted_rows).
+// InferenceModel::load_adapter() reads the weights.
 #pragma once
 
 #include <ATen/core/Tensor.h>

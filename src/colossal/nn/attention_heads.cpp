@@ -36,8 +36,8 @@ AttentionHeads::AttentionHeads(const AttentionOptions& options, const LocalHeads
 at::Tensor AttentionHeads::apply_rotary(const at::Tensor& qkv, const StepContext& context) const {
   const int64_t turning = queries_ + keys_;
   const int64_t turning_features = turning * head_size_, value_features = keys_ * value_size_;
-  const at::Tensor of_tokens =
-      qkv.view({context.batch, context.sequence, turning_features + value_features});
+  const at::Tensor of_tokens = qkv.view(
+      {context.tokens().batch, context.tokens().sequence, turning_features + value_features});
   if (rotary_.base == 0) return of_tokens;
   if (value_size_ == head_size_) {
     return rotated(of_tokens.unflatten(-1, {turning + keys_, head_size_}), context).flatten(2);
@@ -49,10 +49,10 @@ at::Tensor AttentionHeads::apply_rotary(const at::Tensor& qkv, const StepContext
 }
 
 at::Tensor AttentionHeads::rotated(const at::Tensor& heads, const StepContext& context) const {
-  if (frequencies_.defined()) return rotated(heads, context.positions, frequencies_);
-  if (context.lengths.defined()) return rotated_by_lengths(heads, context);
-  return rotated(heads, context.positions,
-                 ops::rotary_frequencies(rotary_, head_size_, context.length));
+  if (frequencies_.defined()) return rotated(heads, context.tokens().positions, frequencies_);
+  if (context.tokens().lengths.defined()) return rotated_by_lengths(heads, context);
+  return rotated(heads, context.tokens().positions,
+                 ops::rotary_frequencies(rotary_, head_size_, context.tokens().length));
 }
 
 at::Tensor AttentionHeads::rotated(const at::Tensor& heads, const at::Tensor& positions,
@@ -66,11 +66,14 @@ at::Tensor AttentionHeads::rotated(const at::Tensor& heads, const at::Tensor& po
 at::Tensor AttentionHeads::rotated_by_lengths(const at::Tensor& heads,
                                               const StepContext& context) const {
   if (heads.numel() == 0) return heads;
-  const at::Tensor lengths = context.lengths.clamp_min(rotary_.original_positions).contiguous();
+  const at::Tensor lengths =
+      context.tokens().lengths.clamp_min(rotary_.original_positions).contiguous();
   const auto* length = lengths.const_data_ptr<int64_t>();
   const at::Tensor tokens = heads.flatten(0, 1).unsqueeze(0);
   const at::Tensor positions =
-      context.positions.expand({context.batch, context.sequence}).flatten();
+      context.tokens()
+          .positions.expand({context.tokens().batch, context.tokens().sequence})
+          .flatten();
   std::vector<at::Tensor> parts;
   for (int64_t begin = 0, end = 0; begin < tokens.size(1); begin = end) {
     while (end < tokens.size(1) && length[end] == length[begin]) ++end;

@@ -19,10 +19,10 @@ class AttentionHeads {
   AttentionHeads(const AttentionOptions& options, const LocalHeads& here);
 
   // Applies the rotary embedding to queries and keys; does nothing to them if options.rotary.base
-  // is 0. qkv: concatenated queries, keys and values of this rank's heads, [context.batch *
-  // context.sequence tokens in any number of dims, features], with features = Q * head_size + K *
-  // head_size + K * value_size. Returns [batch, sequence, features] with the same order of
-  // features.
+  // is 0. qkv: concatenated queries, keys and values of this rank's heads, [context.tokens().batch
+  // * context.tokens().sequence tokens in any number of dims, features], with features = Q *
+  // head_size + K * head_size + K * value_size. Returns [batch, sequence, features] with the same
+  // order of features.
   at::Tensor apply_rotary(const at::Tensor& qkv, const StepContext& context) const;
   // Splits the result of apply_rotary() into heads. Returns, in this order: queries [batch, Q,
   // sequence, head_size], keys [batch, K, sequence, head_size] and values [batch, K, sequence,
@@ -51,7 +51,7 @@ class AttentionHeads {
   // value heads, which are returned unchanged.
   at::Tensor rotated(const at::Tensor& heads, const StepContext& context) const;
   // Like rotated(), for frequencies that depend on the length of each token's sequence
-  // (StepContext::lengths).
+  // (TokenGrid::lengths).
   at::Tensor rotated_by_lengths(const at::Tensor& heads, const StepContext& context) const;
   // Like rotated(), for the given positions and frequencies (see ops::rotary()).
   at::Tensor rotated(const at::Tensor& heads, const at::Tensor& positions,

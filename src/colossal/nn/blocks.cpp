@@ -16,15 +16,15 @@ Blocks::Blocks(Builder& build, int64_t count,
   }
 }
 
-at::Tensor Blocks::forward(Range blocks, const at::Tensor& input, const StepContext& context) {
-  at::Tensor x = input;
+BlockState Blocks::forward(Range blocks, const BlockState& state, const StepContext& context) {
+  BlockState after = state;
+  BlockRunner* const runner = context.services.block_runner;
   for (int64_t index = blocks.begin; index < blocks.end; ++index) {
     Block& block = *blocks_[index];
     const LayerScope scope([&] { return fmt::format("blocks.{}", index); });
-    x = context.block_runner ? context.block_runner->run(index, block, x, context)
-                             : block.forward(x, context);
+    after = runner ? runner->run(index, block, after, context) : block.forward(after, context);
   }
-  return x;
+  return after;
 }
 
 }  // namespace colossal::nn

@@ -22,6 +22,7 @@
 #include "colossal/nn/layers.h"
 #include "colossal/nn/learned_scalar.h"
 #include "colossal/nn/learned_token.h"
+#include "colossal/nn/model_part.h"
 #include "colossal/nn/patch_embedding.h"
 #include "colossal/nn/pooled_projection.h"
 #include "colossal/nn/router.h"
@@ -153,9 +154,10 @@ struct AttentionOptions {
   // Sliding window: a query at position p sees only keys in (p - window, p], or in (p - window, p +
   // window) if not causal. 0: no window.
   int64_t window = 0;
-  double soft_cap = 0;         // soft cap of the scores; 0: no cap
-  double alibi = 0;            // factor on ALiBi's slopes; 0: no ALiBi
-  bool relative_bias = false;  // whether StepContext::relative_bias is added to the scores
+  double soft_cap = 0;  // soft cap of the scores; 0: no cap
+  double alibi = 0;     // factor on ALiBi's slopes; 0: no ALiBi
+  // Of cross-attention: the stack of the model's blocks whose output is the memory.
+  size_t memory_stack = 0;
   // Attention sinks: parameter NAME.sinks [heads], one logit per query head. nullopt: no sinks.
   std::optional<Initializer> sinks{};
 
@@ -271,19 +273,6 @@ struct AttentionParameters {
   ParameterHandle virtual_keys{}, virtual_values{};
 };
 
-// A part of a model that is wholly on one pipeline stage.
-struct ModelPart {
-  enum class Kind {
-    embedding,  // everything before the blocks
-    block,      // the block with index `block`
-    head        // everything after the blocks
-  };
-  Kind kind = Kind::embedding;
-  int64_t block = 0;  // used with Kind::block
-  // Index of the tower, a stack of blocks with sizes of its own, to which the part's layers belong;
-  // 0 in models of one tower.
-  int tower = 0;
-};
 // Returns the pipeline stage of a part.
 using StageOf = std::function<int(const ModelPart&)>;
 

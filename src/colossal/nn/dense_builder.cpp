@@ -45,6 +45,7 @@ ParameterHandle DenseBuilder::parameter(const std::string& layer, const std::str
   made->initializer = initializer;
   made->placement = std::move(placement);
   made->placement.stage = stage_;
+  made->part = part_;
   made->of_adapter = adapters_ && adapters_->trained.contains(made->name);
   made->trainable = !adapters_ || made->of_adapter;
   for (const ParameterHandle& other : parameters_) {
@@ -453,7 +454,11 @@ Router DenseBuilder::router(const ExpertsOptions& options) {
   };
   const ParameterHandle bias = bias_if(router.bias, "bias");
   const ParameterHandle correction = bias_if(router.correction_bias, "correction_bias");
-  if (correction) correction->trainable = false, correction->in_fp32 = true;
+  if (correction) {
+    correction->role = ParameterRole::router_bias;
+    correction->trainable = false;
+    correction->in_fp32 = true;
+  }
   return Router(router, weight, bias, correction);
 }
 

@@ -98,7 +98,7 @@ class DenseBuilder : public Builder {
   void set_stages(StageOf stage_of) { stage_of_ = std::move(stage_of); }
   void begin_part(const ModelPart& part) override {
     stage_ = stage_of_(part);
-    tower_ = part.tower;
+    part_ = part;
   }
 
  protected:
@@ -121,7 +121,7 @@ class DenseBuilder : public Builder {
   virtual TokenPart token_part() const { return nullptr; }
   virtual SumOfParts sum_of_parts() const { return nullptr; }
   // ModelPart::tower of the layers that are made now.
-  int tower() const { return tower_; }
+  int tower() const { return part_.tower; }
   // Makes a norm over an activation's features.
   virtual std::unique_ptr<Norm> make_norm(NormParts parts);
   // Returns the placement of a router's parameters.
@@ -331,7 +331,8 @@ class DenseBuilder : public Builder {
   std::optional<AdapterOptions> adapters_;             // nullopt: all weights are trained
   int64_t table_rows_;
   StageOf stage_of_ = [](const ModelPart&) { return 0; };
-  int stage_ = 0, tower_ = 0;      // of the current part
+  int stage_ = 0;                  // of the current part
+  ModelPart part_;                 // of the layers that are made now
   std::vector<std::string> path_;  // names of the open scopes
   ParameterList parameters_;
   std::vector<Magnitudes> magnitudes_;

@@ -43,7 +43,7 @@ DenseRelativeBias::DenseRelativeBias(ParameterHandle table, const RelativeBiasOp
 
 at::Tensor DenseRelativeBias::forward(const StepContext& context) {
   LayerScope scope = scope_of(table_);
-  const at::Tensor buckets = buckets_.to(context.positions.device());
+  const at::Tensor buckets = buckets_.to(context.tokens().positions.device());
   return table_.use(scope).index_select(0, buckets).t().contiguous();
 }
 
@@ -69,8 +69,8 @@ at::Tensor rows_of_positions(const at::Tensor& positions, int64_t first_row) {
 at::Tensor DensePositionEmbedding::forward(const StepContext& context) {
   LayerScope scope = scope_of(weight_);
   const at::Tensor rows =
-      at::embedding(weight_.use(scope), rows_of_positions(context.positions, first_row_));
-  return rows.expand({context.batch, context.sequence, rows.size(-1)});
+      at::embedding(weight_.use(scope), rows_of_positions(context.tokens().positions, first_row_));
+  return rows.expand({context.tokens().batch, context.tokens().sequence, rows.size(-1)});
 }
 
 at::Tensor DenseLinear::forward(const at::Tensor& x, const StepContext& context) {
@@ -119,7 +119,7 @@ at::Tensor DenseDropout::forward(const at::Tensor& x, const StepContext& context
   const LayerScope scope(stream_);
   return ops::dropout(x, probability_,
                       random_key(context.seed, static_cast<uint64_t>(context.step), stream_),
-                      context.sample_ids, context.positions, channel_begin_);
+                      context.sample_ids, context.tokens().positions, channel_begin_);
 }
 
 DenseAttention::DenseAttention(std::string stream, const AttentionOptions& options,
@@ -128,24 +128,26 @@ DenseAttention::DenseAttention(std::string stream, const AttentionOptions& optio
       heads_(options, here),
       head_options_(std::move(stream), options, here, parameters) {}
 
-at::Tensor DenseAttention::forward(const at::Tensor& qkv, const StepContext& context) {
+at::Tensor DenseAttention::forward(const at::Tensor& qkv, const at::Tensor& relative_bias,
+                                   const StepContext& context) {
   LayerScope scope(head_options_.stream());
   auto [queries, keys, values] = heads_.split(heads_.apply_rotary(qkv, context));
   keys = heads_.select_used_kv_heads(keys);
   values = heads_.select_used_kv_heads(values);
   ops::AttentionOptions options = head_options_.of_step(scope, context);
+  options.relative_bias = relative_bias;
   if (options.virtual_tokens.count() > 0) {
     options.virtual_tokens = select_used_kv_heads(options.virtual_tokens);
   }
   at::Tensor seen;
-  if (context.key_values) {
-    COLOSSAL_CHECK(context.whole_sequence <= context.sequence,
+  if (context.services.key_values) {
+    COLOSSAL_CHECK(context.tokens().whole_sequence <= context.tokens().sequence,
                    "a sequence of {} positions over several ranks with kept keys and values",
-                   context.whole_sequence);
-    seen = context.key_values->attend(layer_, queries, keys, values, options,
-                                      rows_with_virtual_tokens(context));
+                   context.tokens().whole_sequence);
+    seen = context.services.key_values->attend(layer_, queries, keys, values, options,
+                                               rows_with_virtual_tokens(context));
   } else {
-    options.documents = context.documents;
+    options.documents = context.tokens().documents;
     seen = attend(queries, keys, values, options, context);
   }
   return seen.transpose(1, 2).flatten(2);
@@ -161,7 +163,7 @@ ops::VirtualTokens DenseAttention::select_used_kv_heads(const ops::VirtualTokens
 std::vector<RowsWithVirtualTokens> DenseAttention::rows_with_virtual_tokens(
     const StepContext& context) const {
   std::vector<RowsWithVirtualTokens> rows;
-  for (const auto& [adapter, begin, count] : context.adapted_rows) {
+  for (const auto& [adapter, begin, count] : context.services.adapted_rows) {
     const auto found = adapter->virtual_tokens.find(head_options_.stream());
     if (found != adapter->virtual_tokens.end()) {
       rows.push_back({select_used_kv_heads(found->second), begin, count});
@@ -181,25 +183,26 @@ DenseCrossAttention::DenseCrossAttention(std::string stream, const AttentionOpti
                                          const AttentionParameters& parameters,
                                          std::optional<DividedSequences> divided)
     : layer_(options.layer),
+      memory_stack_(options.memory_stack),
       heads_(options, here),
       head_options_(std::move(stream), options, here, parameters),
       divided_(std::move(divided)) {
-  COLOSSAL_CHECK(!options.causal && options.window == 0 && options.alibi == 0 &&
-                     !options.relative_bias && options.rotary.base == 0,
-                 "{}: the positions of a memory are not those of its queries",
-                 head_options_.stream());
+  COLOSSAL_CHECK(
+      !options.causal && options.window == 0 && options.alibi == 0 && options.rotary.base == 0,
+      "{}: the positions of a memory are not those of its queries", head_options_.stream());
   COLOSSAL_CHECK(options.query_key_norm.kind == QueryKeyNormOptions::Kind::none,
                  "{}: no norms of queries and keys in cross-attention", head_options_.stream());
 }
 
 at::Tensor DenseCrossAttention::query_documents(const StepContext& context) const {
-  if (!context.documents.defined()) {
-    return at::zeros({context.batch, context.sequence}, context.memory_documents.options());
+  if (!context.tokens().documents.defined()) {
+    return at::zeros({context.tokens().batch, context.tokens().sequence},
+                     memory(context).documents.options());
   }
-  if (!divided_) return context.documents;
+  if (!divided_) return context.tokens().documents;
   std::vector<at::Tensor> of_runs;
-  for (const Range& run : divided_->positions(context.whole_sequence)) {
-    of_runs.push_back(context.documents.narrow(1, run.begin, run.size()));
+  for (const Range& run : divided_->positions(context.tokens().whole_sequence)) {
+    of_runs.push_back(context.tokens().documents.narrow(1, run.begin, run.size()));
   }
   return at::cat(of_runs, 1);
 }
@@ -209,16 +212,16 @@ at::Tensor DenseCrossAttention::forward(const at::Tensor& query, const at::Tenso
   LayerScope scope(head_options_.stream());
   const at::Tensor queries = heads_.split_queries(query);
   const at::Tensor whole =
-      divided_ ? divided_->gather(key_value, context.source->whole_sequence) : key_value;
+      divided_ ? divided_->gather(key_value, memory(context).whole_sequence) : key_value;
   ops::AttentionOptions options = head_options_.of_step(scope, context);
   options.prefix_lengths = {};
   if (options.dropout > 0) {
     // Positions in the target alone: how far the source is padded must not change the mask.
-    options.query_positions = divided_ ? divided_->positions(context.whole_sequence)
+    options.query_positions = divided_ ? divided_->positions(context.tokens().whole_sequence)
                                        : std::vector<Range>{{0, queries.size(2)}};
   }
-  if (context.memory_documents.defined()) {
-    options.documents = context.memory_documents;
+  if (memory(context).documents.defined()) {
+    options.documents = memory(context).documents;
     options.query_documents = query_documents(context);
   }
   return attend(queries, whole, options).transpose(1, 2).flatten(2);
@@ -232,9 +235,9 @@ at::Tensor DenseCrossAttention::forward_stored(const at::Tensor& query,
   const ops::AttentionOptions options = head_options_.of_step(scope, context);
   std::vector<at::Tensor> results;
   int64_t row = 0;
-  for (const auto& [source, count] : context.memories->chunks()) {
+  for (const auto& [source, count] : context.services.memories->chunks()) {
     results.push_back(attend(queries.narrow(2, row, count),
-                             context.memories->key_value(layer_, source), options));
+                             context.services.memories->key_value(layer_, source), options));
     row += count;
   }
   COLOSSAL_CHECK(row == queries.size(2), "{} tokens, {} of them with a source", queries.size(2),
@@ -263,19 +266,21 @@ at::Tensor DenseVocabularyHead::loss_sum(const at::Tensor& x, const at::Tensor& 
 }
 
 at::Tensor DenseVocabularyHead::log_probabilities(const at::Tensor& x, const at::Tensor& labels,
-                                                  const StepContext& context) {
+                                                  double temperature, const StepContext& context) {
   LayerScope scope("vocabulary_head");
   const TokenTable& table = parts_.table;
   const at::Tensor tokens = x.flatten(0, 1);
-  return ops::linear_log_probabilities(
-             tokens, table.blocks("vocabulary_head"), labels.flatten(), table.vocabulary(), {},
-             nullptr, parts_.logit_options(tokens, context, scope, context.temperature))
+  return ops::linear_log_probabilities(tokens, table.blocks("vocabulary_head"), labels.flatten(),
+                                       table.vocabulary(), {}, nullptr,
+                                       parts_.logit_options(tokens, context, scope, temperature))
       .view(labels.sizes());
 }
 
 at::Tensor DenseVocabularyHead::divergences(const at::Tensor& x, const at::Tensor& teacher,
-                                            double beta, const StepContext& context) {
-  return ops::divergence(logits_here(x, context), teacher, beta).view({x.size(0), x.size(1)});
+                                            double beta, double temperature,
+                                            const StepContext& context) {
+  return ops::divergence(logits_here(x, temperature, context), teacher, beta)
+      .view({x.size(0), x.size(1)});
 }
 
 at::Tensor DenseVocabularyHead::logits(const at::Tensor& x, const StepContext& context,

@@ -159,7 +159,8 @@ class DenseAttention : public Attention {
   //   parameters  for all heads on this rank, also heads that are not in `here`
   DenseAttention(std::string stream, const AttentionOptions& options, const LocalHeads& here,
                  const AttentionParameters& parameters);
-  at::Tensor forward(const at::Tensor& qkv, const StepContext& context) override;
+  at::Tensor forward(const at::Tensor& qkv, const at::Tensor& relative_bias,
+                     const StepContext& context) override;
 
  protected:
   // Computes attention in forward passes without a KV cache. queries, keys and values: [batch,
@@ -201,7 +202,6 @@ class DenseCrossAttention : public CrossAttention {
   DenseCrossAttention(std::string stream, const AttentionOptions& options, const LocalHeads& here,
                       const AttentionParameters& parameters,
                       std::optional<DividedSequences> divided = std::nullopt);
-  // With divided sequences, context.source must be set.
   at::Tensor forward(const at::Tensor& query, const at::Tensor& key_value,
                      const StepContext& context) override;
   at::Tensor forward_stored(const at::Tensor& query, const StepContext& context) override;
@@ -210,10 +210,13 @@ class DenseCrossAttention : public CrossAttention {
   // Computes the attention of queries [batch, heads, tokens, head_size]; returns the same shape.
   at::Tensor attend(const at::Tensor& queries, const at::Tensor& key_value,
                     const ops::AttentionOptions& options) const;
-  // Returns context.documents of this rank's queries; all 0 if there are none.
+  // Returns context.tokens().documents of this rank's queries; all 0 if there are none.
   at::Tensor query_documents(const StepContext& context) const;
 
+  const TokenGrid& memory(const StepContext& context) const { return context.grids[memory_stack_]; }
+
   int64_t layer_;  // index in the MemoryStore
+  size_t memory_stack_;
   AttentionHeads heads_;
   HeadOptions head_options_;
   std::optional<DividedSequences> divided_;
@@ -224,13 +227,14 @@ class DenseVocabularyHead : public VocabularyHead {
   explicit DenseVocabularyHead(VocabularyHeadParts parts) : parts_(std::move(parts)) {}
   at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
                       const StepContext& context) override;
-  at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
+  at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels, double temperature,
                                const StepContext& context) override;
-  at::Tensor logits_here(const at::Tensor& x, const StepContext& context) override {
-    return parts_.logits_here(x.flatten(0, 1), context, context.temperature);
+  at::Tensor logits_here(const at::Tensor& x, double temperature,
+                         const StepContext& context) override {
+    return parts_.logits_here(x.flatten(0, 1), context, temperature);
   }
   at::Tensor divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
-                         const StepContext& context) override;
+                         double temperature, const StepContext& context) override;
   at::Tensor scores(const at::Tensor& x, const StepContext& context) override {
     return logits(x, context, /*wanted=*/{});
   }

@@ -14,8 +14,8 @@ namespace {
 at::Tensor rows_of(const Routing& routing, const StepContext& context, int64_t first_token) {
   const at::Tensor token =
       at::arange(first_token, first_token + routing.experts.size(0), routing.experts.options());
-  const at::Tensor sequence = token.div(context.sequence, "floor");
-  const at::Tensor column = token - sequence * context.sequence;
+  const at::Tensor sequence = token.div(context.tokens().sequence, "floor");
+  const at::Tensor column = token - sequence * context.tokens().sequence;
   // Weights of equal tokens may differ by rounding errors, which depend on the layout. Coarser
   // rounding makes such weights equal, so that positions decide.
   constexpr double kSteps = 1 << 16;
@@ -55,7 +55,7 @@ at::Tensor within_capacity(const Routing& routing, const RouterOptions& options,
                            const GatherTokenRows& share) {
   const at::Tensor own = rows_of(routing, context, first_token);
   const GatheredTokenRows shared =
-      share ? share(own, context.whole_sequence) : GatheredTokenRows{own};
+      share ? share(own, context.tokens().whole_sequence) : GatheredTokenRows{own};
   if (own.is_meta()) return routing.experts;
   const int64_t chosen = options.chosen;
   const auto of_choices = [&](int64_t column) {
@@ -65,7 +65,7 @@ at::Tensor within_capacity(const Routing& routing, const RouterOptions& options,
   const at::Tensor groups = of_choices(0) * static_cast<double>(options.experts) + experts;
   const at::Tensor ranks = ranks_of(groups, shared.rows.narrow(1, 2 + chosen, chosen).flatten(),
                                     of_choices(kPositionColumn));
-  const at::Tensor is_dropped = ranks.ge(capacity_of(options, context.whole_sequence))
+  const at::Tensor is_dropped = ranks.ge(capacity_of(options, context.tokens().whole_sequence))
                                     .view({-1, chosen})
                                     .narrow(0, shared.first, own.size(0));
   return routing.experts.masked_fill(is_dropped, options.experts);

@@ -21,7 +21,7 @@ struct GatheredTokenRows {
 // Gathers rows over the ranks that route tokens of the same sequences; all these ranks must call
 // it, even without rows. rows: [tokens that this rank routes, width] in fp64, one row per token.
 // Column kPositionColumn of `rows` holds the token's position in this rank's part of the sequence,
-// from 0 to StepContext::sequence - 1. The function replaces it by the position in the whole
+// from 0 to TokenGrid::sequence - 1. The function replaces it by the position in the whole
 // sequence, from 0 to `positions` - 1. It does not change the other columns, which
 // within_capacity() defines. A null GatherTokenRows means that no other rank routes tokens of this
 // rank's sequences.
@@ -41,7 +41,8 @@ int64_t capacity_of(const RouterOptions& options, int64_t positions);
 //   context      gives the number of positions of each sequence: `sequence` on this rank, and
 //                `whole_sequence`, which must be set, over all ranks that share it
 //   first_token  index of the first token that this rank routes, among the flattened tokens
-//                [context.batch * context.sequence]; the tokens that it routes are consecutive
+//                [context.tokens().batch * context.tokens().sequence]; the tokens that it routes
+//                are consecutive
 //   share        gathers rows over the ranks that route tokens of the same sequences; may be null
 // routing.weights is not changed: the caller must leave dropped choices out of the weighted sum. On
 // the meta device nothing is dropped.

@@ -162,7 +162,8 @@ std::vector<int64_t> LocalExperts::by_expert(const std::vector<int64_t>& of_plac
 at::Tensor LocalExperts::forward(const at::Tensor& x, const StepContext& context,
                                  const std::function<void()>& meanwhile) {
   const at::Tensor tokens = tokens_of(x, context);
-  const bool for_losses = context.router_records && context.router_records->for_losses;
+  const bool for_losses =
+      context.services.router_records && context.services.router_records->for_losses;
   const RouterOptions& options = parts_.router.options();
   const Routing routing = parts_.router.route(tokens, for_losses);
   const bool has_capacity = options.capacity_factor > 0 && context.training;
@@ -172,7 +173,7 @@ at::Tensor LocalExperts::forward(const at::Tensor& x, const StepContext& context
                                  : routing.experts;
   const ops::ExpertOrder order =
       ops::order_by_expert(places_of(experts), options.experts, expected_);
-  if (context.router_records) record(routing, by_expert(order.counts), context);
+  if (context.services.router_records) record(routing, by_expert(order.counts), context);
   const at::Tensor rows = ops::rows_by_expert(tokens, order);
   const at::Tensor results = run_experts(rows, order.counts, context, meanwhile);
   return activation_of(ops::sum_over_experts(results, routing.weights, order), x, context);
@@ -182,17 +183,17 @@ at::Tensor LocalExperts::forward(const at::Tensor& x, const StepContext& context
 // same in every run.
 void LocalExperts::record(const Routing& routing, const std::vector<int64_t>& counts,
                           const StepContext& context) const {
-  RouterRecord& made = context.router_records->layers.emplace_back();
+  RouterRecord& made = context.services.router_records->layers.emplace_back();
   made.layer = parts_.layer;
   made.counts = counts;
   made.dropped =
       routing.experts.numel() - std::accumulate(counts.begin(), counts.end(), int64_t{0});
-  if (!context.router_records->for_losses) return;
+  if (!context.services.router_records->for_losses) return;
   const int64_t tokens = routing.experts.size(0), first = first_token(context);
   const at::TensorOptions whole = routing.experts.options();
   const at::Tensor sequences =
-      at::arange(first, first + tokens, whole).div(context.sequence, "floor");
-  const at::Tensor is_in = (at::arange(context.batch, whole).unsqueeze(1) == sequences)
+      at::arange(first, first + tokens, whole).div(context.tokens().sequence, "floor");
+  const at::Tensor is_in = (at::arange(context.tokens().batch, whole).unsqueeze(1) == sequences)
                                .to(routing.log_sums.scalar_type());
   made.probabilities = is_in.mm(routing.probabilities);
   const at::Tensor is_chosen =

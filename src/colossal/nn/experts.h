@@ -151,8 +151,8 @@ class LocalExperts : public Experts {
     return results.view(x.sizes());
   }
   // Returns the index of the first token that this rank routes, among the flattened tokens
-  // [context.batch * context.sequence]. The tokens that it routes are consecutive; ranks of tp may
-  // route the others.
+  // [context.tokens().batch * context.tokens().sequence]. The tokens that it routes are
+  // consecutive; ranks of tp may route the others.
   virtual int64_t first_token(const StepContext& /*context*/) const { return 0; }
   // Applies the experts, which may be on any rank, to this rank's rows; calls `meanwhile`, which
   // forward() was given, once if it is not null. rows: [rows, hidden], sorted by the place of their
@@ -171,7 +171,7 @@ class LocalExperts : public Experts {
   at::Tensor places_of(const at::Tensor& experts);
   // Converts numbers of rows, ordered by place, to numbers of rows ordered by expert index.
   std::vector<int64_t> by_expert(const std::vector<int64_t>& of_places) const;
-  // Appends this layer to context.router_records.
+  // Appends this layer to context.services.router_records.
   void record(const Routing& routing, const std::vector<int64_t>& counts,
               const StepContext& context) const;
 

@@ -39,12 +39,11 @@ ops::VirtualTokens HeadOptions::virtual_tokens(LayerScope& scope) const {
 ops::AttentionOptions HeadOptions::of_step(LayerScope& scope, const StepContext& context) const {
   ops::AttentionOptions options{.causal = options_.causal,
                                 .window = options_.window,
-                                .prefix_lengths = context.prefix_lengths,
+                                .prefix_lengths = context.tokens().prefix_lengths,
                                 .scale = options_.scale,
                                 .soft_cap = options_.soft_cap,
                                 .alibi_slopes = alibi_slopes_,
                                 .sinks = sinks(scope)};
-  if (options_.relative_bias) options.relative_bias = context.relative_bias;
   if (context.adapted) options.virtual_tokens = virtual_tokens(scope);
   if (context.training && options_.dropout > 0) {
     options.dropout = options_.dropout;

@@ -1,5 +1,5 @@
 // The KV cache of generation: it keeps the keys and values of earlier positions, so that a forward
-// pass computes only the new positions. If StepContext::key_values points to a store,
+// pass computes only the new positions. If StepServices::key_values points to a store,
 // self-attention layers call the store's attend() in place of ops::attention(). Stores are not
 // thread-safe.
 // paged_key_value_store.h has the store for serving many sequences.

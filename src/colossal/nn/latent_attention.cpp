@@ -58,7 +58,7 @@ at::Tensor LatentAttentionLayer::attend_by_heads(const TokenProjections& token,
   shape.back() = options_.rotary;
   const at::Tensor keys = at::cat({token.rotary.unsqueeze(-2).expand(shape), plain_values[0]}, -1);
   return parts_.attention->forward(
-      at::cat({token.queries, keys.flatten(-2), plain_values[1].flatten(-2)}, -1), context);
+      at::cat({token.queries, keys.flatten(-2), plain_values[1].flatten(-2)}, -1), {}, context);
 }
 
 at::Tensor LatentAttentionLayer::attend_absorbed(const TokenProjections& token,
@@ -76,7 +76,7 @@ at::Tensor LatentAttentionLayer::attend_absorbed(const TokenProjections& token,
       parts_.absorbed_attention->forward(at::cat({at::cat({queries[0], absorbed}, -1).flatten(-2),
                                                   token.rotary, token.latent, token.latent},
                                                  -1),
-                                         context);
+                                         {}, context);
   return product_of_each_head(seen.unflatten(-1, {weights.size(0), options_.key_value_rank}),
                               to_values)
       .flatten(-2);
@@ -84,8 +84,8 @@ at::Tensor LatentAttentionLayer::attend_absorbed(const TokenProjections& token,
 
 at::Tensor LatentAttentionLayer::forward(const at::Tensor& x, const StepContext& context) {
   const TokenProjections token = project(x, context);
-  return context.key_values && parts_.absorbed_attention ? attend_absorbed(token, context)
-                                                         : attend_by_heads(token, context);
+  return context.services.key_values && parts_.absorbed_attention ? attend_absorbed(token, context)
+                                                                  : attend_by_heads(token, context);
 }
 
 }  // namespace colossal::nn

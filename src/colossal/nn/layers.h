@@ -82,8 +82,8 @@ class Embedding {
 class PositionEmbedding {
  public:
   virtual ~PositionEmbedding() = default;
-  // Returns the embeddings of context.positions, an activation that the model adds to the token
-  // embedding.
+  // Returns the embeddings of context.tokens().positions, an activation that the model adds to the
+  // token embedding.
   virtual at::Tensor forward(const StepContext& context) = 0;
 };
 
@@ -93,8 +93,8 @@ class PositionEmbedding {
 class RelativeBias {
  public:
   virtual ~RelativeBias() = default;
-  // Returns StepContext::relative_bias, [query heads on this rank, 2 M + 1] with M =
-  // RelativeBiasOptions::max_distance: element [h, M + d] is for a key d positions after the query.
+  // Returns [query heads on this rank, 2 M + 1] with M = RelativeBiasOptions::max_distance: element
+  // [h, M + d] is for a key d positions after the query.
   virtual at::Tensor forward(const StepContext& context) = 0;
 };
 
@@ -103,8 +103,10 @@ class Attention {
  public:
   virtual ~Attention() = default;
   // Returns [.., heads * value_size]. qkv: concatenated queries, keys and values, [.., (heads +
-  // kv_heads) * head_size + kv_heads * value_size].
-  virtual at::Tensor forward(const at::Tensor& qkv, const StepContext& context) = 0;
+  // kv_heads) * head_size + kv_heads * value_size]. relative_bias: the result of
+  // RelativeBias::forward(), added to the scores; undefined: none.
+  virtual at::Tensor forward(const at::Tensor& qkv, const at::Tensor& relative_bias,
+                             const StepContext& context) = 0;
 };
 
 // Multi-head latent attention (see LatentAttentionOptions), with its input projections and without
@@ -117,8 +119,9 @@ class LatentAttention {
 };
 
 // Attention to a second sequence, the memory (for example an encoder's output), without the input
-// and output projections. If StepContext::memory_documents is defined, each query attends only to
-// the memory positions of its own document; else it attends to all of them.
+// and output projections. The memory is the output of the stack AttentionOptions::memory_stack: if
+// the grid of that stack has documents, each query attends only to the memory positions of its own
+// document; else it attends to all of them.
 class CrossAttention {
  public:
   virtual ~CrossAttention() = default;
@@ -126,8 +129,8 @@ class CrossAttention {
   // and values of the memory, [batch, memory positions, 2 * kv_heads * head_size].
   virtual at::Tensor forward(const at::Tensor& query, const at::Tensor& key_value,
                              const StepContext& context) = 0;
-  // The same for the tokens of context.memories, in generation: each attends to the keys and values
-  // of its own source there. query: [1, tokens, heads * head_size].
+  // The same for the tokens of StepServices::memories, in generation: each attends to the keys and
+  // values of its own source there. query: [1, tokens, heads * head_size].
   virtual at::Tensor forward_stored(const at::Tensor& query, const StepContext& context) = 0;
 };
 
@@ -142,23 +145,24 @@ class VocabularyHead {
  public:
   virtual ~VocabularyHead() = default;
   // Returns the sum over tokens of the cross-entropy of the labels, a scalar in fp32. Ignored
-  // positions add nothing. Does not use context.temperature.
+  // positions add nothing.
   virtual at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
                               const StepContext& context) = 0;
   // Returns the log-probability of each label, [batch, sequence] in fp32; 0 for ignored positions.
-  // The logits are divided by context.temperature. Differentiable; the backward pass recomputes the
+  // The logits are divided by `temperature`. Differentiable; the backward pass recomputes the
   // logits.
   virtual at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
-                                       const StepContext& context) = 0;
+                                       double temperature, const StepContext& context) = 0;
   // Returns this rank's part of the logits, [tokens on this rank, vocabulary rows on this rank],
-  // divided by context.temperature. Differentiable.
-  virtual at::Tensor logits_here(const at::Tensor& x, const StepContext& context) = 0;
+  // divided by `temperature`. Differentiable.
+  virtual at::Tensor logits_here(const at::Tensor& x, double temperature,
+                                 const StepContext& context) = 0;
   // Returns, for each token, the divergence between this model's distribution (the softmax of its
-  // logits divided by context.temperature) and the teacher's: [batch, sequence] in fp32.
+  // logits divided by `temperature`) and the teacher's: [batch, sequence] in fp32.
   // ops::divergence() defines the divergence and beta. teacher: the result of logits_here() of the
   // teacher model, with the same vocabulary, layout, tokens and temperature. Differentiable in x.
   virtual at::Tensor divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
-                                 const StepContext& context) = 0;
+                                 double temperature, const StepContext& context) = 0;
   // Returns differentiable logits [batch, sequence, vocabulary], not divided by the temperature.
   // Use it for heads with few table rows, for example of a reward model. All ranks of tp must pass
   // the same gradient to the backward pass.

@@ -24,7 +24,8 @@ class LearnedToken {
   at::Tensor forward(const StepContext& context) const {
     LayerScope scope = scope_of(value_);
     const at::Tensor value = value_.use(scope).flatten();
-    const at::Tensor all = at::ones({context.batch, context.sequence}, value.options());
+    const at::Tensor all =
+        at::ones({context.tokens().batch, context.tokens().sequence}, value.options());
     return (token_part_ ? token_part_(all, context) : all).unsqueeze(-1) * value;
   }
 

@@ -35,7 +35,7 @@ at::Tensor LowRankAdapter::apply(const at::Tensor& x, const std::vector<Paramete
   const at::Tensor y = context.adapted && has_magnitudes()
                            ? scaled(x, biases, context, scope, multiply)
                            : add_own(multiply(x, biases), x, context, scope);
-  if (!context.adapted_rows.empty()) add_request_adapters(y, x, biases, context, scope);
+  if (!context.services.adapted_rows.empty()) add_request_adapters(y, x, biases, context, scope);
   return y;
 }
 
@@ -123,14 +123,15 @@ void LowRankAdapter::add_request_adapters(const at::Tensor& y, const at::Tensor&
                                           const StepContext& context, LayerScope& scope) const {
   std::map<const AdapterWeights*, RequestAdapter> requested;
   int64_t columns = 0;
-  for (const AdaptedRows& rows : context.adapted_rows) {
+  for (const AdaptedRows& rows : context.services.adapted_rows) {
     const auto [found, is_new] = requested.try_emplace(rows.adapter);
     if (is_new) found->second = request_adapter_in(*rows.adapter);
     columns = std::max(columns, found->second.rank());
   }
   if (columns == 0) return;
   const auto rows_of = [&](const Tokens& tokens) {
-    return tokens ? rows_within(context.adapted_rows, tokens(context)) : context.adapted_rows;
+    return tokens ? rows_within(context.services.adapted_rows, tokens(context))
+                  : context.services.adapted_rows;
   };
   const at::Tensor x_rows = x.flatten(0, -2);
   at::Tensor z = at::zeros({x_rows.size(0), columns}, x.options());

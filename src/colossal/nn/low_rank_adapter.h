@@ -5,7 +5,7 @@
 //
 // A fused linear layer consists of several products x W^T whose outputs are concatenated. Each
 // product may have an adapter of the model; several products may share A. In addition, the tokens
-// of a step may have per-request adapters (StepContext::adapted_rows).
+// of a step may have per-request adapters (StepServices::adapted_rows).
 //
 // DoRA (S. Liu et al. 2024, "DoRA: Weight-Decomposed Low-Rank Adaptation") adds magnitudes m. Let
 // f(x) be x W^T + scale * x A^T B^T, with each output o multiplied by

@@ -1,7 +1,7 @@
 // The keys and values of cross-attention in serving: those of each source text that the encoder of
 // an encoder-decoder has read. A forward pass of the decoder has batch size 1: its row contains
 // tokens of several sequences, each with its own source. The caller calls add() for new sources and
-// begin_step(), and runs the decoder's blocks with the store as StepContext::memories. Not
+// begin_step(), and runs the decoder's blocks with the store as StepServices::memories. Not
 // thread-safe.
 #pragma once
 

@@ -1,7 +1,7 @@
 // The paged KV cache of serving (W. Kwon et al. 2023, "PagedAttention"): keys and values of many
 // sequences are stored in pages of one pool. A forward pass has batch size 1: its row contains
 // tokens of several sequences. The caller assigns pages to sequences, calls begin_step(), and runs
-// the model with the store as StepContext::key_values.
+// the model with the store as StepServices::key_values.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "colossal/base/range.h"
+#include "colossal/nn/model_part.h"
 
 namespace colossal::comm {
 class Group;
@@ -95,11 +96,20 @@ struct RowBlock {
   int64_t numel = 0;
 };
 
+// What a parameter is, for rules that do not hold for every parameter.
+enum class ParameterRole {
+  other,
+  head_table,  // the table of a vocabulary head
+  router_bias  // the correction bias of a router, which a rule of its own changes
+};
+
 struct Parameter {
   std::string name;            // path within the model: "blocks.3.mlp_up.weight"
   std::vector<int64_t> shape;  // of the global tensor
   Initializer initializer;
   Placement placement;
+  ParameterRole role = ParameterRole::other;
+  ModelPart part;  // of the layer that reads the parameter first
   bool trainable = true;
   bool of_adapter = false;  // stored in the adapter's files, even if frozen
   bool of_experts = false;  // dim 0 is the expert index
@@ -107,7 +117,6 @@ struct Parameter {
   // If the parameter is the weight of a linear layer: the order of its dims. If it is a stack of
   // such weights, [experts, .., ..]: the order of the last two dims. Else nullopt.
   std::optional<WeightOrder> product;
-  bool head = false;              // whether the parameter is the table of a vocabulary head
   std::optional<RowBlock> block;  // nullopt: the parameter is a whole tensor
   // This rank's elements; an autograd leaf of shape stored_shape(). Undefined until memory/
   // allocates it, and if the parameter is quantized.

@@ -47,15 +47,17 @@ at::Tensor patches_of(const at::Tensor& images, const PatchEmbeddingOptions& opt
       .reshape({images.size(0), rows * columns, options.channels * size * size});
 }
 
-// Returns the values of the tokens context.positions. of_patches: [batch, patches, ..].
+// Returns the values of the tokens context.tokens().positions. of_patches: [batch, patches, ..].
 at::Tensor values_of_tokens(const at::Tensor& of_patches, const PatchEmbeddingOptions& options,
                             const StepContext& context) {
   std::vector<int64_t> before(2 * (of_patches.dim() - 1), 0);  // begins with the last dim
   before[before.size() - 2] = options.num_prefix_tokens();
   const at::Tensor of_all = at::constant_pad_nd(of_patches, before);
-  COLOSSAL_CHECK(context.positions.dim() == 1, "positions of patches that differ between images");
-  return context.sequence < context.whole_sequence ? of_all.index_select(1, context.positions)
-                                                   : of_all;
+  COLOSSAL_CHECK(context.tokens().positions.dim() == 1,
+                 "positions of patches that differ between images");
+  return context.tokens().sequence < context.tokens().whole_sequence
+             ? of_all.index_select(1, context.tokens().positions)
+             : of_all;
 }
 
 }  // namespace
@@ -96,13 +98,13 @@ at::Tensor PatchEmbedding::forward(const at::Tensor& images, const at::Tensor& m
     patches = patches.masked_fill(masked, 0);
   }
   at::Tensor embeddings;
-  const at::Tensor& positions = context.positions;
+  const at::Tensor& positions = context.tokens().positions;
   if (!parts_.token_part) {
     embeddings =
         ops::fused_linear(patches, {{weight}, {}}) + added_rows(scope).index_select(0, positions);
   } else {
-    const at::Tensor here =
-        parts_.token_part(positions.expand({context.batch, context.sequence}), context);
+    const at::Tensor here = parts_.token_part(
+        positions.expand({context.tokens().batch, context.tokens().sequence}), context);
     embeddings = ops::fused_linear(parts_.token_part(patches, context), {{weight}, {}}) +
                  at::embedding(added_rows(scope), here);
     if (has_masks) masked = parts_.token_part(masked, context);

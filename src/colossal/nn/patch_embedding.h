@@ -60,10 +60,10 @@ struct PatchEmbeddingOptions {
   bool operator==(const PatchEmbeddingOptions& other) const;
 };
 
-// Return what belongs to the tokens context.positions, which index the prefix tokens and then the
-// patches, with zeros at prefix tokens. pixels_of_tokens(): the pixels of each patch, [batch,
-// sequence, channels * patch * patch], in the order of those of NAME.weight; images: [batch,
-// channels, height, width]. masks_of_tokens(): [batch, sequence]; masks: [batch, patches].
+// Return what belongs to the tokens context.tokens().positions, which index the prefix tokens and
+// then the patches, with zeros at prefix tokens. pixels_of_tokens(): the pixels of each patch,
+// [batch, sequence, channels * patch * patch], in the order of those of NAME.weight; images:
+// [batch, channels, height, width]. masks_of_tokens(): [batch, sequence]; masks: [batch, patches].
 at::Tensor pixels_of_tokens(const at::Tensor& images, const PatchEmbeddingOptions& options,
                             const StepContext& context);
 at::Tensor masks_of_tokens(const at::Tensor& masks, const PatchEmbeddingOptions& options,
@@ -89,7 +89,8 @@ class PatchEmbedding {
 
   // images: [batch, channels, height, width] of any floating-point dtype. masks: [batch, patches]
   // bool, whether a patch is masked; with MaskToken::trained only, else undefined. Returns the
-  // embeddings of the tokens context.positions, which index the prefix tokens and then the patches.
+  // embeddings of the tokens context.tokens().positions, which index the prefix tokens and then the
+  // patches.
   at::Tensor forward(const at::Tensor& images, const at::Tensor& masks,
                      const StepContext& context) const;
 

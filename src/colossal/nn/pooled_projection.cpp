@@ -14,9 +14,9 @@ namespace colossal::nn {
 at::Tensor PooledProjection::pooled(const at::Tensor& x, const at::Tensor& pooling,
                                     const StepContext& context) const {
   const auto& [options, weight, bias, features, token_part, sum_of_parts] = parts_;
-  const at::Tensor rows = at::arange(context.batch, pooling.options().dtype(at::kLong))
+  const at::Tensor rows = at::arange(context.tokens().batch, pooling.options().dtype(at::kLong))
                               .unsqueeze(-1)
-                              .expand({-1, context.sequence});
+                              .expand({-1, context.tokens().sequence});
   const at::Tensor shares = (token_part ? token_part(pooling, context) : pooling).to(x.dtype());
   const at::Tensor rows_here = token_part ? token_part(rows, context) : rows;
   at::Tensor sums;
@@ -32,7 +32,7 @@ at::Tensor PooledProjection::pooled(const at::Tensor& x, const at::Tensor& pooli
     sums = at::constant_pad_nd(sums, {features.begin, options.in_features - features.end});
   }
   if (token_part) {
-    const at::Tensor none = at::zeros({context.batch, options.in_features}, x.options());
+    const at::Tensor none = at::zeros({context.tokens().batch, options.in_features}, x.options());
     // index_add() takes no empty tensors; the sum of one keeps it in the graph.
     sums = sums.size(0) > 0 ? none.index_add(0, rows_of_sums, sums) : none + sums.sum();
   }

@@ -54,8 +54,9 @@ class NormedAttention : public Attention {
  public:
   NormedAttention(std::unique_ptr<Norm> norm, std::unique_ptr<Attention> attention)
       : norm_(std::move(norm)), attention_(std::move(attention)) {}
-  at::Tensor forward(const at::Tensor& qkv, const StepContext& context) override {
-    return attention_->forward(norm_->forward(qkv, context), context);
+  at::Tensor forward(const at::Tensor& qkv, const at::Tensor& relative_bias,
+                     const StepContext& context) override {
+    return attention_->forward(norm_->forward(qkv, context), relative_bias, context);
   }
 
  private:

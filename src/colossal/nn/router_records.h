@@ -1,5 +1,5 @@
 // Statistics of all routers in a forward pass. A caller that wants them sets
-// StepContext::router_records; mixture-of-experts layers then append one RouterRecord each. Used
+// StepServices::router_records; mixture-of-experts layers then append one RouterRecord each. Used
 // for metrics and for the losses that balance experts (engine/router_loss.h).
 #pragma once
 

@@ -31,7 +31,7 @@ Range TokenTable::rows_here() const {
 }
 
 void TokenTable::mark_as_head() const {
-  for (const ParameterHandle& block : blocks_) block->head = true;
+  for (const ParameterHandle& block : blocks_) block->role = ParameterRole::head_table;
 }
 
 ops::ForEachBlock TokenTable::blocks(const std::string& layer) const {

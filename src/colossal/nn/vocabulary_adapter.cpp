@@ -30,7 +30,7 @@ at::Tensor looked_up(const at::Tensor& down, const at::Tensor& up, const at::Ten
 at::Tensor EmbeddingAdapter::add(const at::Tensor& found, const at::Tensor& tokens, Range rows,
                                  Range features, const StepContext& context) const {
   at::Tensor sum = found;
-  for (const auto& [adapter, begin, count] : context.adapted_rows) {
+  for (const auto& [adapter, begin, count] : context.services.adapted_rows) {
     const auto requested = adapter->products.find(name_);
     if (requested == adapter->products.end()) continue;
     if (sum.is_same(found)) sum = found.clone();
@@ -47,9 +47,9 @@ at::Tensor HeadAdapter::down_projected(const at::Tensor& x, const StepContext& c
                                        LayerScope& scope) const {
   at::Tensor dropped = x;
   if (dropout_ && context.training) {
-    const int64_t sequences = x.numel() / (context.sequence * x.size(-1));
-    dropped =
-        dropout_->forward(x.view({sequences, context.sequence, x.size(-1)}), context).view_as(x);
+    const int64_t sequences = x.numel() / (context.tokens().sequence * x.size(-1));
+    dropped = dropout_->forward(x.view({sequences, context.tokens().sequence, x.size(-1)}), context)
+                  .view_as(x);
   }
   return ops::fused_linear(dropped, {{down_.use(scope)}, {}}) * scale_;
 }
@@ -60,7 +60,7 @@ at::Tensor HeadAdapter::up(Range rows, LayerScope& scope) const {
 
 void HeadAdapter::add_request_adapters(const at::Tensor& products, const at::Tensor& x, Range rows,
                                        const at::Tensor& wanted, const StepContext& context) const {
-  for (const auto& [adapter, begin, count] : context.adapted_rows) {
+  for (const auto& [adapter, begin, count] : context.services.adapted_rows) {
     const auto requested = adapter->products.find(name_);
     if (requested == adapter->products.end()) continue;
     int64_t first = begin, end = begin + count;

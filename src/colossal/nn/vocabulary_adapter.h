@@ -1,5 +1,5 @@
 // Low-rank adapters of the vocabulary table (E. Hu et al. 2021, "LoRA") in token embeddings and in
-// vocabulary heads: adapters of the model, and per-request adapters (StepContext::adapted_rows). r
+// vocabulary heads: adapters of the model, and per-request adapters (StepServices::adapted_rows). r
 // is the rank of an adapter (not a rank of a group). Every rank holds the adapter's matrices A and
 // B whole, which are small compared to the table. A rank computes the adapter's terms for its own
 // part of the table.
@@ -28,7 +28,7 @@ class EmbeddingAdapter {
       : name_(std::move(name)), down_(std::move(down)), up_(std::move(up)), scale_(scale) {}
 
   // Returns `found` plus the terms of the model's adapter (if context.adapted is true) and of the
-  // per-request adapters (context.adapted_rows).
+  // per-request adapters (context.services.adapted_rows).
   //   found     this rank's table rows for `tokens`, [.., features on this rank]
   //   tokens    [..] int64
   //   rows      the table rows on this rank; for tokens outside of these rows, the terms are 0
@@ -70,8 +70,8 @@ class HeadAdapter {
   // ends.
   //
   // Returns scale * dropout(x) A^T of the model's adapter, [.., r]. x: [.., features]; in training
-  // with dropout, x must consist of whole sequences of context.sequence tokens, since the dropout
-  // mask depends on the sequence and the position. Call it only if adapts() is true.
+  // with dropout, x must consist of whole sequences of context.tokens().sequence tokens, since the
+  // dropout mask depends on the sequence and the position. Call it only if adapts() is true.
   at::Tensor down_projected(const at::Tensor& x, const StepContext& context,
                             LayerScope& scope) const;
   // Returns the given rows of B of the model's adapter, [number of rows, r]: a view, valid until

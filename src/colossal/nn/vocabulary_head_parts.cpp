@@ -35,7 +35,7 @@ at::Tensor VocabularyHeadParts::logits_of_wanted(const at::Tensor& x, const at::
     });
   }
   const at::Tensor products = parts.size() == 1 ? parts.front() : at::cat(parts, -1);
-  if (!context.adapted_rows.empty()) {
+  if (!context.services.adapted_rows.empty()) {
     adapter.add_request_adapters(products.flatten(0, -2), x.flatten(0, -2), rows, wanted, context);
   }
   return ops::logits_from_products(products, logit_options(x, context, scope, temperature));

@@ -44,7 +44,7 @@ struct VocabularyHeadParts {
     return logits_of_wanted(x, /*wanted=*/{}, context, temperature);
   }
   // Like logits_here(), but x [n, features] has only the n tokens that `wanted` lists. `wanted`
-  // tells which of them have per-request adapters (StepContext::adapted_rows). If `wanted` is
+  // tells which of them have per-request adapters (StepServices::adapted_rows). If `wanted` is
   // undefined, x must have all tokens of the forward pass.
   at::Tensor logits_of_wanted(const at::Tensor& x, const at::Tensor& wanted,
                               const StepContext& context, double temperature = 1) const;

@@ -96,8 +96,9 @@ const ParameterGroups::Group* ParameterGroups::group_of(const nn::Parameter& par
 UpdateRule ParameterGroups::rule(const nn::Parameter& parameter) const {
   const Group* group = group_of(parameter);
   const std::string& name = group && group->config->name ? *group->config->name : config_.name;
-  const bool matrix =
-      needs_matrices(name) ? parameter.product && !parameter.head : parameter.shape.size() >= 2;
+  const bool matrix = needs_matrices(name)
+                          ? parameter.product && parameter.role != nn::ParameterRole::head_table
+                          : parameter.shape.size() >= 2;
   UpdateRule rule{.optimizer = optimizers_.at({name, matrix}).get()};
   rule.weight_decay = parameter.shape.size() >= 2 ? config_.weight_decay : 0;
   if (group) {

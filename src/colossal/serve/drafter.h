@@ -93,12 +93,12 @@ class NeuralDrafter : public Drafter {
   struct Pass {
     std::vector<nn::PagedChunk> chunks{};
     // For each token of the pass: its token id, its position in its sequence, and the length of the
-    // sequence for rotary embeddings that depend on it (nn::StepContext::lengths), i.e. position +
+    // sequence for rotary embeddings that depend on it (nn::TokenGrid::lengths), i.e. position +
     // 1, but at least the length of the prompt.
     std::vector<int64_t> tokens{}, positions{}, lengths{};
     // For each chunk, [tokens of the chunk, hidden]: the hidden states that a draft head reads
-    // (nn::StepContext::states). add() does not fill these in; for a draft head, its caller does.
-    // Empty for an independent draft model.
+    // (models::TokenInputs::target_states). add() does not fill these in; for a draft head, its
+    // caller does. Empty for an independent draft model.
     std::vector<at::Tensor> states{};
     std::vector<int64_t> last_rows{};  // for each chunk: index of its last token in `tokens`
   };

@@ -27,25 +27,21 @@ std::string block_prefix(int64_t block) {
   return fmt::format("blocks.{}.", block);
 }
 
-bool is_of_blocks(const nn::Parameter& parameter) {
-  return parameter.name.starts_with("blocks.");
-}
-
-bool is_before_blocks(const nn::Parameter& parameter) {
-  return parameter.name.starts_with("token_embedding.") ||
-         parameter.name.starts_with("position_embedding.") ||
-         parameter.name.starts_with("embedding_norm.");
-}
-
-// Whether a parameter is quantized: weights of linear layers in blocks. The gate of a shared expert
-// has one output, so that quantizing it would save nothing.
-bool is_rounded(const nn::Parameter& parameter) {
-  return parameter.product && is_of_blocks(parameter) &&
-         !parameter.name.ends_with(".shared_gate.weight");
-}
+using PartKind = nn::ModelPart::Kind;
 
 bool is_in_out(const nn::Parameter& weight) {
   return weight.product == nn::WeightOrder::in_out;
+}
+
+int64_t outputs_of_matrix(const nn::Parameter& weight) {
+  return is_in_out(weight) ? weight.shape.back() : weight.shape.end()[-2];
+}
+
+// Whether a parameter is quantized: weights of linear layers in blocks. Quantizing a layer of one
+// output, such as the gate of a shared expert, would save nothing.
+bool is_rounded(const nn::Parameter& parameter) {
+  return parameter.product && parameter.part.kind == PartKind::block &&
+         outputs_of_matrix(parameter) > 1;
 }
 
 int64_t inputs_of_matrix(const nn::Parameter& weight) {
@@ -191,13 +187,13 @@ class FolderQuantizer {
   void embed(const std::vector<at::Tensor>& rows) {
     const auto each = [&](const auto& visit) {
       for (const nn::ParameterHandle& parameter : build_.parameters()) {
-        if (is_before_blocks(*parameter)) visit(parameter);
+        if (parameter->part.kind == PartKind::embedding) visit(parameter);
       }
     };
     each([&](const nn::ParameterHandle& parameter) { give(read(parameter)); });
     for (const at::Tensor& row : rows) {
       streams_.push_back(model_->text_inputs()
-                             .embed(row, nn::make_step_context(1, row.size(1), at::kCPU))
+                             .embed({row}, nn::make_step_context(1, row.size(1), at::kCPU))
                              .output());
     }
     each([](const nn::ParameterHandle& parameter) { parameter->tensor = at::Tensor(); });
@@ -212,7 +208,7 @@ class FolderQuantizer {
     const std::string prefix = block_prefix(block);
     BlockParameters parameters;
     for (const nn::ParameterHandle& parameter : build_.parameters()) {
-      if (!parameter->name.starts_with(prefix)) continue;
+      if (parameter->part != nn::ModelPart{PartKind::block, block}) continue;
       parameters.emplace(parameter->name.substr(prefix.size()), read(parameter));
     }
     return parameters;

@@ -99,18 +99,15 @@ nn::StepContext ForwardPass::begin(const StepPlan& plan,
   const bool by_sequence = causal_ && tokens_are_sequences(strategy_);
   nn::StepContext context =
       nn::make_step_context(by_sequence ? count : 1, by_sequence ? 1 : count, device_);
-  const std::vector<int64_t> sizes{context.batch, context.sequence};
-  context.positions = at::tensor(positions, at::kLong).view(sizes).to(device_);
-  context.lengths = at::tensor(lengths, at::kLong).view(sizes);
+  const std::vector<int64_t> sizes{context.tokens().batch, context.tokens().sequence};
+  context.tokens().positions = at::tensor(positions, at::kLong).view(sizes).to(device_);
+  context.tokens().lengths = at::tensor(lengths, at::kLong).view(sizes);
   if (causal_) {
-    context.key_values = &store_;
-    if (memories_) context.memories = &*memories_;
+    context.services.key_values = &store_;
+    if (memories_) context.services.memories = &*memories_;
   } else {
-    context.documents = at::tensor(texts, at::kLong).view(sizes).to(device_);
-    context.whole_sequence = count;
-    if (!plan.types.empty()) {
-      context.token_types = at::tensor(plan.types, at::kLong).view(sizes).to(device_);
-    }
+    context.tokens().documents = at::tensor(texts, at::kLong).view(sizes).to(device_);
+    context.tokens().whole_sequence = count;
   }
   return context;
 }
@@ -124,7 +121,7 @@ void ForwardPass::read_sources(const StepPlan& plan) {
   memories_->begin_step(chunks);
   for (const auto& [number, tokens] : plan.sources) {  // one by one, which bounds the memory
     nn::StepContext context = nn::make_step_context(1, std::ssize(tokens), device_);
-    context.whole_sequence = context.sequence;
+    context.tokens().whole_sequence = context.tokens().sequence;
     const at::Tensor read = at::tensor(tokens, at::kLong).unsqueeze(0).to(device_);
     memories_->add(number, model_.text_inputs().encode(read, context), context);
   }
@@ -133,7 +130,7 @@ void ForwardPass::read_sources(const StepPlan& plan) {
 void ForwardPass::run_stages(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted) {
   const bool has_work = !plan.empty() || shares_experts();
   nn::StepContext context = has_work ? begin(plan, adapted) : nn::StepContext();
-  context.adapted_rows = adapted;
+  context.services.adapted_rows = adapted;
   const auto run = [&](int stage, const at::Tensor& before) {
     at::Tensor after;
     const auto work = [&] {
@@ -153,9 +150,13 @@ at::Tensor ForwardPass::run_stage(int stage, const at::Tensor& before, const Ste
   nn::BlockState start{{before}};
   if (memories_) read_sources(plan);
   if (stage == 0) {
-    const at::Tensor tokens = at::tensor(plan.tokens, at::kLong);
-    start = model_.text_inputs().embed(tokens.view({context.batch, context.sequence}).to(device_),
-                                       context);
+    const auto per_token = [&](const auto& values) {
+      const std::vector<int64_t> sizes{context.tokens().batch, context.tokens().sequence};
+      return at::tensor(values, at::kLong).view(sizes).to(device_);
+    };
+    models::TokenInputs inputs{per_token(plan.tokens)};
+    if (!plan.types.empty()) inputs.types = per_token(plan.types);
+    start = model_.text_inputs().embed(inputs, context);
   }
   const Range blocks = strategy_.blocks_of_stage(stage, model_.num_blocks());
   const at::Tensor x = model_.run_blocks(blocks, start, context).output();

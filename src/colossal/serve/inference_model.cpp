@@ -229,7 +229,8 @@ void quantize_all(nn::Parameter& parameter, const checkpoint::LocalWeights& weig
   if (weights.numbers.numel() == 0) return;  // belongs to another pipeline stage
   ops::Quantization how;
   if (options.quantization) {
-    how = parameter.head ? of_head(*options.quantization) : *options.quantization;
+    how = parameter.role == nn::ParameterRole::head_table ? of_head(*options.quantization)
+                                                          : *options.quantization;
   } else {
     COLOSSAL_CHECK(weights.stored.has_value(), "{} is held in numbers", parameter.name);
     how = *weights.stored;
@@ -330,7 +331,7 @@ Strategy strategy_of(const InferenceOptions& options) {
 // Returns the context, on meta, of a step with one token on each rank along sp.
 nn::StepContext shortest_step(const Strategy& strategy) {
   nn::StepContext step = nn::make_step_context(1, 1, at::kMeta);
-  step.whole_sequence = step.length = strategy.sp;
+  step.tokens().whole_sequence = step.tokens().length = strategy.sp;
   return step;
 }
 
@@ -348,7 +349,7 @@ at::Tensor activation_before(int stage, const models::ModelSpecification& specif
   }
   const nn::StepContext step = shortest_step(context.strategy());
   const int64_t blocks = context.strategy().blocks_of_stage(stage, model.num_blocks()).begin;
-  return model.run_blocks({0, blocks}, model.text_inputs().embed(token, step), step).output();
+  return model.run_blocks({0, blocks}, model.text_inputs().embed({token}, step), step).output();
 }
 
 }  // namespace
@@ -452,7 +453,8 @@ void InferenceModel::open(const models::ModelSpecification& specification,
   std::set<std::string> stored;
   if (!options.quantization && options.as_stored) stored = names_in_few_bits(specification);
   const InFewBits in_few_bits = [&](const nn::Parameter& parameter) {
-    if (options.quantization) return parameter.product || parameter.head;
+    if (options.quantization)
+      return parameter.product || parameter.role == nn::ParameterRole::head_table;
     return stored.contains(parameter.name);
   };
   if (options.quantization || !stored.empty()) {
@@ -506,7 +508,7 @@ memory::OrderOfStages InferenceModel::record_order(const models::ModelSpecificat
   models::Model& model = *dry.assembly.model;
   dry.weights.begin_evaluation();
   nn::BlockState state{{before}};
-  if (stage == 0) state = model.text_inputs().embed(before, step);
+  if (stage == 0) state = model.text_inputs().embed({before}, step);
   const Range blocks = strategy.blocks_of_stage(stage, model.num_blocks());
   state = model.run_blocks(blocks, state, step);
   if (stage == strategy.num_stages() - 1)

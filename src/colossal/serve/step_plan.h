@@ -41,7 +41,7 @@ struct StepPlan {
   // before the other chunks.
   std::vector<Chunk> chunks{};
   std::vector<int64_t> tokens{};  // token numbers of all chunks, concatenated
-  // The type of each token (nn::StepContext::token_types); empty: all have type 0.
+  // The type of each token (models::TokenInputs::types); empty: all have type 0.
   std::vector<int64_t> types{};
   // A range of the pass's tokens, elements [begin, begin + count) of `tokens`, that uses an
   // adapter.

@@ -91,7 +91,7 @@ class MaskedImages final : public ImageTask {
                            const nn::StepContext& step) const {
     const at::Tensor here = model.pixel_head().pixels(state.output(), step).to(at::kDouble);
     return at::zeros({here.size(0), patches().num_tokens(), here.size(2)}, here.options())
-        .index_copy(1, step.positions, here);
+        .index_copy(1, step.tokens().positions, here);
   }
 
   // pixels, reconstruction: [channels, height, width]; masks: the same shape, bool.

@@ -144,7 +144,8 @@ at::Tensor ShardedExperts::run_experts(const at::Tensor& rows, const std::vector
     all = gather_rows_of_experts(counts, ranks_, rows.device());
     const std::vector<int64_t> copied =
         choose_copies(over_parts(all, ranks_), ranks_.divide_experts(std::ssize(counts)), rule_);
-    if (context.router_records) context.router_records->layers.back().copies = std::ssize(copied);
+    if (context.services.router_records)
+      context.services.router_records->layers.back().copies = std::ssize(copied);
     if (!copied.empty()) return run_with_copies(rows, counts, all, copied, context, meanwhile);
   }
   RoutedRows routed = all.empty() ? RoutedRows(rows, counts, ranks_)
@@ -199,9 +200,9 @@ at::Tensor ExpertsOfReplicatedTokens::activation_of(const at::Tensor& results, c
 }
 
 int64_t ExpertsOfDividedFeatures::first_token(const nn::StepContext& context) const {
-  const Range sequences = batch_.here(context.batch);
-  return sequences.begin * context.sequence +
-         share_of(sequences.size() * context.sequence).here().begin;
+  const Range sequences = batch_.here(context.tokens().batch);
+  return sequences.begin * context.tokens().sequence +
+         share_of(sequences.size() * context.tokens().sequence).here().begin;
 }
 
 at::Tensor ExpertsOfDividedFeatures::tokens_of(const at::Tensor& x,

@@ -64,7 +64,7 @@ class ExpertsOfDividedTokens : public ShardedExperts {
   }
   // Returns how the tokens that the ranks of `group` have together are divided among them.
   Shares share_of(const nn::StepContext& context) const {
-    return Shares::even(group_, context.batch * context.sequence);
+    return Shares::even(group_, context.tokens().batch * context.tokens().sequence);
   }
 
  private:

@@ -198,7 +198,7 @@ class RingLayer : public nn::DenseAttention {
     return RingAttention::apply(
         queries, keys, values, if_defined(options.sinks), if_defined(options.relative_bias),
         if_defined(options.virtual_tokens.keys), if_defined(options.virtual_tokens.values), options,
-        Ring{&group_, context.whole_sequence});
+        Ring{&group_, context.tokens().whole_sequence});
   }
 
  private:

@@ -155,18 +155,19 @@ class UlyssesAttention : public nn::Attention {
                                       share_of(group.rank(), options, here, group), parameters);
   }
 
-  at::Tensor forward(const at::Tensor& qkv, const nn::StepContext& context) override {
-    if (context.key_values) return alone_->forward(qkv, context);
+  at::Tensor forward(const at::Tensor& qkv, const at::Tensor& relative_bias,
+                     const nn::StepContext& context) override {
+    if (context.services.key_values) return alone_->forward(qkv, relative_bias, context);
     Exchange of_qkv = of_qkv_, of_results = of_results_;
-    of_qkv.positions = of_results.positions = context.whole_sequence;
+    of_qkv.positions = of_results.positions = context.tokens().whole_sequence;
     nn::StepContext inside = context;
-    inside.sequence = context.whole_sequence;
-    if (context.relative_bias.defined()) {
-      inside.relative_bias = context.relative_bias.narrow(0, first_head_, inner_heads_);
-    }
+    inside.tokens().sequence = context.tokens().whole_sequence;
+    const at::Tensor bias = relative_bias.defined()
+                                ? relative_bias.narrow(0, first_head_, inner_heads_)
+                                : relative_bias;
     const at::Tensor mine =
         Moved<to_heads, to_positions>::apply(heads_.apply_rotary(qkv, context), of_qkv);
-    return Moved<to_positions, to_heads>::apply(inner_->forward(mine, inside), of_results);
+    return Moved<to_positions, to_heads>::apply(inner_->forward(mine, bias, inside), of_results);
   }
 
  private:

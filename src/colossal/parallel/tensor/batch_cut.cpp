@@ -1,7 +1,5 @@
 #include "colossal/parallel/tensor/batch_cut.h"
 
-#include <ATen/ATen.h>
-
 #include "colossal/layout/partition.h"
 
 namespace colossal::parallel {
@@ -29,26 +27,12 @@ std::vector<int64_t> BatchCut::counts(int64_t batch, size_t levels) const {
 }
 
 nn::StepContext BatchCut::local_context(const nn::StepContext& context) const {
-  const Range range = here(context.batch);
+  const Range rows = here(context.tokens().batch);
   nn::StepContext seen = context;
-  seen.batch = range.size();
-  seen.sample_ids.assign(context.sample_ids.begin() + range.begin,
-                         context.sample_ids.begin() + range.end);
-  if (!context.prefix_lengths.empty()) {
-    seen.prefix_lengths.assign(context.prefix_lengths.begin() + range.begin,
-                               context.prefix_lengths.begin() + range.end);
-  }
-  if (context.memory_documents.defined()) {
-    seen.memory_documents = context.memory_documents.narrow(0, range.begin, range.size());
-  }
-  if (context.positions.dim() == 2) {
-    seen.positions = context.positions.narrow(0, range.begin, range.size());
-  }
-  if (context.lengths.defined()) {
-    seen.lengths = context.lengths.narrow(0, range.begin, range.size());
-  }
-  if (context.documents.defined()) {
-    seen.documents = context.documents.narrow(0, range.begin, range.size());
+  seen.sample_ids.assign(context.sample_ids.begin() + rows.begin,
+                         context.sample_ids.begin() + rows.end);
+  for (nn::TokenGrid& grid : seen.grids) {
+    if (!grid.is_empty()) grid = grid.of_rows(rows);
   }
   return seen;
 }

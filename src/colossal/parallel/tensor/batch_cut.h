@@ -31,7 +31,7 @@ class BatchCut {
   std::vector<int64_t> counts(int64_t batch, size_t levels) const;
 
   // context: that of the whole micro-batch. Returns a copy that is restricted to this rank's
-  // sequences, except for its members adapted_rows and states, which are copied whole.
+  // sequences, except for the rows of adapters, which are copied whole.
   nn::StepContext local_context(const nn::StepContext& context) const;
 
  private:

@@ -129,7 +129,7 @@ class FirstLinear : public nn::Linear {
                        [&](const at::Tensor& input, const std::vector<ParameterHandle>& biases) {
                          return product(input, biases, context, scope);
                        });
-    return y.view({context.batch, context.sequence, y.size(-1)});
+    return y.view({context.tokens().batch, context.tokens().sequence, y.size(-1)});
   }
 
  private:
@@ -189,12 +189,12 @@ struct TokensHere {
 
   TokensHere(const StepContext& context, const Shares& rows) {
     const Range here = rows.here();
-    const at::Tensor token = at::arange(here.begin, here.end, context.positions.options());
-    const bool of_rows = context.positions.dim() == 2;
-    positions = context.positions.flatten().index_select(
-        0, of_rows ? token : token.remainder(context.sequence));
+    const at::Tensor token = at::arange(here.begin, here.end, context.tokens().positions.options());
+    const bool of_rows = context.tokens().positions.dim() == 2;
+    positions = context.tokens().positions.flatten().index_select(
+        0, of_rows ? token : token.remainder(context.tokens().sequence));
     for (int64_t row = here.begin; row < here.end; ++row) {
-      sample_ids.push_back(context.sample_ids[row / context.sequence]);
+      sample_ids.push_back(context.sample_ids[row / context.tokens().sequence]);
     }
   }
 };
@@ -290,29 +290,29 @@ class VocabularyHead : public nn::VocabularyHead {
                                      options);
   }
 
-  at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
+  at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels, double temperature,
                                const StepContext& context) override {
     nn::LayerScope scope("vocabulary_head");
     const nn::TokenTable& table = parts_.table;
     const ops::VocabularyShard shard = vocabulary_shard(table.vocabulary(), ranks_.group);
     const at::Tensor tokens = ranks_.begin_pair(x, context).flatten(0, 1);
-    return ops::linear_log_probabilities(
-               tokens, table.blocks("vocabulary_head"), labels.flatten(), shard.vocabulary,
-               shard.combine, nullptr,
-               parts_.logit_options(tokens, context, scope, context.temperature), parts_.rows.begin)
+    return ops::linear_log_probabilities(tokens, table.blocks("vocabulary_head"), labels.flatten(),
+                                         shard.vocabulary, shard.combine, nullptr,
+                                         parts_.logit_options(tokens, context, scope, temperature),
+                                         parts_.rows.begin)
         .view(labels.sizes());
   }
 
-  at::Tensor logits_here(const at::Tensor& x, const StepContext& context) override {
-    return parts_.logits_here(ranks_.begin_pair(x, context).flatten(0, 1), context,
-                              context.temperature);
+  at::Tensor logits_here(const at::Tensor& x, double temperature,
+                         const StepContext& context) override {
+    return parts_.logits_here(ranks_.begin_pair(x, context).flatten(0, 1), context, temperature);
   }
 
   at::Tensor divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
-                         const StepContext& context) override {
+                         double temperature, const StepContext& context) override {
     const ops::VocabularyShard shard = vocabulary_shard(parts_.table.vocabulary(), ranks_.group);
-    return ops::divergence(logits_here(x, context), teacher, beta, &shard)
-        .view({context.batch, context.sequence});
+    return ops::divergence(logits_here(x, temperature, context), teacher, beta, &shard)
+        .view({context.tokens().batch, context.tokens().sequence});
   }
 
   // Each rank pads its columns with zeros; the sum over the ranks has all columns.
@@ -336,7 +336,8 @@ class VocabularyHead : public nn::VocabularyHead {
         wanted.defined() ? nn::wanted_rows(tokens, wanted) : tokens, wanted, context);
     const at::Tensor all =
         gather_columns(part, Shares::even(ranks_.group, parts_.table.vocabulary()));
-    return wanted.defined() ? all : all.view({context.batch, context.sequence, -1});
+    return wanted.defined() ? all
+                            : all.view({context.tokens().batch, context.tokens().sequence, -1});
   }
 
   at::Tensor gathered_states(const at::Tensor& x, const StepContext& context,
@@ -361,12 +362,13 @@ std::vector<std::vector<Range>> in_order(nn::WeightOrder order, const std::vecto
 }  // namespace
 
 Shares Tensor1dRanks::rows(const StepContext& context) const {
-  return Shares::even(group, context.batch * context.sequence);
+  return Shares::even(group, context.tokens().batch * context.tokens().sequence);
 }
 
 at::Tensor Tensor1dRanks::begin_pair(const at::Tensor& x, const StepContext& context) const {
   if (!share_tokens) return copy_to_tensor_parallel(x, group);
-  return gather_rows(x, rows(context)).view({context.batch, context.sequence, x.size(-1)});
+  return gather_rows(x, rows(context))
+      .view({context.tokens().batch, context.tokens().sequence, x.size(-1)});
 }
 
 at::Tensor Tensor1dRanks::end_pair(const at::Tensor& x, const StepContext& context) const {

@@ -167,8 +167,8 @@ class CubeLinear : public nn::Linear {
     nn::LayerScope scope = nn::scope_of(weights_.front());
     const std::vector<at::Tensor> weights = nn::used(weights_, scope);
     // Both X_ij (over l) and Y_il (over j) divide part i of the batch into q equal parts.
-    std::vector<int64_t> rows = batch_.counts(context.batch, 1);
-    for (int64_t& count : rows) count *= context.sequence;
+    std::vector<int64_t> rows = batch_.counts(context.tokens().batch, 1);
+    for (int64_t& count : rows) count *= context.tokens().sequence;
     const at::Tensor y = adapter_.apply(
         x, biases_, context, scope,
         [&](const at::Tensor& input, const std::vector<ParameterHandle>& biases) {
@@ -176,7 +176,7 @@ class CubeLinear : public nn::Linear {
           return CubeProduct::apply(input.flatten(0, 1).contiguous(), at::TensorList(weights),
                                     at::TensorList(added), rows, &cube_);
         });
-    return y.view({y.size(0) / context.sequence, context.sequence, y.size(1)});
+    return y.view({y.size(0) / context.tokens().sequence, context.tokens().sequence, y.size(1)});
   }
 
  private:

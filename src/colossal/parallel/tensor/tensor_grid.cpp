@@ -35,17 +35,19 @@ class GridEmbedding : public nn::Embedding {
 
   at::Tensor forward(const at::Tensor& tokens, const StepContext& context) override {
     const BatchCut& batch = grid_.between.batch;
-    const Range seen = batch.within(context.batch, grid_.embedding_level);
+    const Range seen = batch.within(context.tokens().batch, grid_.embedding_level);
     const at::Tensor of_these = tokens.narrow(0, seen.begin, seen.size());
     StepContext of_seen = context;
-    of_seen.adapted_rows = nn::rows_within(
-        context.adapted_rows, {seen.begin * context.sequence, seen.end * context.sequence});
+    of_seen.services.adapted_rows = nn::rows_within(
+        context.services.adapted_rows,
+        {seen.begin * context.tokens().sequence, seen.end * context.tokens().sequence});
     const at::Tensor found =
         adapter_.add(look_up(of_these), of_these, table_.rows_here(), features_, of_seen);
-    Shares shares{&grid_.embedding, batch.counts(context.batch, grid_.embedding_level)};
-    shares.sizes = shares.times(context.sequence);
+    Shares shares{&grid_.embedding, batch.counts(context.tokens().batch, grid_.embedding_level)};
+    shares.sizes = shares.times(context.tokens().sequence);
     return reduce_scatter_rows(found.flatten(0, 1), shares)
-        .view({batch.here(context.batch).size(), context.sequence, found.size(-1)});
+        .view(
+            {batch.here(context.tokens().batch).size(), context.tokens().sequence, found.size(-1)});
   }
 
  private:
@@ -70,9 +72,9 @@ class GridPositionEmbedding : public nn::PositionEmbedding {
   at::Tensor forward(const StepContext& context) override {
     nn::LayerScope scope = nn::scope_of(weight_);
     const StepContext seen = batch_.local_context(context);
-    const at::Tensor rows =
-        at::embedding(weight_.use(scope), nn::rows_of_positions(seen.positions, first_row_));
-    return rows.expand({seen.batch, context.sequence, rows.size(-1)});
+    const at::Tensor rows = at::embedding(
+        weight_.use(scope), nn::rows_of_positions(seen.tokens().positions, first_row_));
+    return rows.expand({seen.tokens().batch, context.tokens().sequence, rows.size(-1)});
   }
 
  private:
@@ -96,7 +98,7 @@ class GridDropout : public nn::Dropout {
     const StepContext seen = batch_.local_context(context);
     return ops::dropout(x, probability_,
                         random_key(context.seed, static_cast<uint64_t>(context.step), stream_),
-                        seen.sample_ids, seen.positions, channel_begin_);
+                        seen.sample_ids, seen.tokens().positions, channel_begin_);
   }
 
  private:
@@ -108,8 +110,8 @@ class GridDropout : public nn::Dropout {
 
 nn::LowRankAdapter::Tokens tokens_here(const TensorGrid::Activation& activation) {
   return [&batch = activation.batch](const StepContext& context) {
-    const Range here = batch.here(context.batch);
-    return Range{here.begin * context.sequence, here.end * context.sequence};
+    const Range here = batch.here(context.tokens().batch);
+    return Range{here.begin * context.tokens().sequence, here.end * context.tokens().sequence};
   };
 }
 
@@ -160,12 +162,13 @@ class GridAttention : public nn::Attention {
   GridAttention(std::unique_ptr<nn::Attention> inner, const TensorGrid::Activation& activation)
       : inner_(std::move(inner)), activation_(activation) {}
 
-  at::Tensor forward(const at::Tensor& qkv, const StepContext& context) override {
+  at::Tensor forward(const at::Tensor& qkv, const at::Tensor& relative_bias,
+                     const StepContext& context) override {
     StepContext seen = activation_.batch.local_context(context);
-    if (!context.key_values) return inner_->forward(qkv, seen);
-    KeyValuesOfAllTokens kept(*context.key_values, activation_.tokens_of_ranks(context));
-    seen.key_values = &kept;
-    return inner_->forward(qkv, seen);
+    if (!context.services.key_values) return inner_->forward(qkv, relative_bias, seen);
+    KeyValuesOfAllTokens kept(*context.services.key_values, activation_.tokens_of_ranks(context));
+    seen.services.key_values = &kept;
+    return inner_->forward(qkv, relative_bias, seen);
   }
 
  private:
@@ -259,8 +262,8 @@ std::vector<Runs> held_of_block(Runs inputs, Runs outputs, nn::WeightOrder order
 }  // namespace
 
 Shares TensorGrid::Activation::tokens_of_ranks(const StepContext& context) const {
-  Shares shares{&tokens, batch.counts(context.batch, 0)};
-  shares.sizes = shares.times(context.sequence);
+  Shares shares{&tokens, batch.counts(context.tokens().batch, 0)};
+  shares.sizes = shares.times(context.tokens().sequence);
   return shares;
 }
 
@@ -281,7 +284,7 @@ nn::Placement TensorGridBuilder::of_features(int64_t features) const {
 
 nn::TokenPart TensorGridBuilder::token_part() const {
   return [&batch = grid_.between.batch](const at::Tensor& tokens, const StepContext& context) {
-    const Range here = batch.here(context.batch);
+    const Range here = batch.here(context.tokens().batch);
     return tokens.narrow(0, here.begin, here.size());
   };
 }
@@ -438,9 +441,10 @@ nn::DenseBuilder::AdaptedInput TensorGridBuilder::adapted_input(int64_t in_featu
                     at::Tensor z =
                         part.numel() > 0 ? reduce_from_tensor_parallel(part, from.features) : part;
                     if (mirror) {
-                      z = exchange(
-                          z, {to.batch.here(context.batch).size(), context.sequence, part.size(-1)},
-                          *mirror);
+                      z = exchange(z,
+                                   {to.batch.here(context.tokens().batch).size(),
+                                    context.tokens().sequence, part.size(-1)},
+                                   *mirror);
                     }
                     return z.numel() > 0 ? copy_to_tensor_parallel(z, to.features) : z;
                   },

@@ -87,7 +87,7 @@ class GridHead : public nn::VocabularyHead {
 
   at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
                       const StepContext& context) override {
-    const Range here = grid_.within.batch.here(context.batch);
+    const Range here = grid_.within.batch.here(context.tokens().batch);
     const at::Tensor labels_here = labels.narrow(0, here.begin, here.size()).flatten();
     const ops::VocabularyShard shard = vocabulary_shard(vocabulary(), grid_.within.features);
     nn::LayerScope scope("vocabulary_head");
@@ -105,39 +105,41 @@ class GridHead : public nn::VocabularyHead {
         ops::linear_cross_entropy(tokens, table, labels_here, shard, options), grid_.within.tokens);
   }
 
-  at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
+  at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels, double temperature,
                                const StepContext& context) override {
-    const Range here = grid_.within.batch.here(context.batch);
+    const Range here = grid_.within.batch.here(context.tokens().batch);
     const at::Tensor labels_here = labels.narrow(0, here.begin, here.size());
     const ops::VocabularyShard shard = vocabulary_shard(vocabulary(), grid_.within.features);
     nn::LayerScope scope("vocabulary_head");
     const at::Tensor tokens = tokens_of(x, context);
     const at::Tensor found =
-        ops::linear_log_probabilities(
-            tokens, parts_.table.blocks("vocabulary_head"), labels_here.flatten(), vocabulary(),
-            shard.combine, &ranks_,
-            parts_.logit_options(tokens, context, scope, context.temperature), parts_.rows.begin)
+        ops::linear_log_probabilities(tokens, parts_.table.blocks("vocabulary_head"),
+                                      labels_here.flatten(), vocabulary(), shard.combine, &ranks_,
+                                      parts_.logit_options(tokens, context, scope, temperature),
+                                      parts_.rows.begin)
             .view(labels_here.sizes());
     return all_sequences(found, context);
   }
 
-  at::Tensor logits_here(const at::Tensor& x, const StepContext& context) override {
+  at::Tensor logits_here(const at::Tensor& x, double temperature,
+                         const StepContext& context) override {
     nn::LayerScope scope("vocabulary_head");
     const at::Tensor tokens = tokens_of(x, context);
-    return ops::logits_from_products(
-        logits_of_part(tokens), parts_.logit_options(tokens, context, scope, context.temperature));
+    return ops::logits_from_products(logits_of_part(tokens),
+                                     parts_.logit_options(tokens, context, scope, temperature));
   }
 
   at::Tensor divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
-                         const StepContext& context) override {
-    const int64_t here = grid_.within.batch.here(context.batch).size();
+                         double temperature, const StepContext& context) override {
+    const int64_t here = grid_.within.batch.here(context.tokens().batch).size();
     const ops::VocabularyShard shard = vocabulary_shard(vocabulary(), grid_.within.features);
-    const at::Tensor found = ops::divergence(logits_here(x, context), teacher, beta, &shard);
-    return all_sequences(found.view({here, context.sequence}), context);
+    const at::Tensor found =
+        ops::divergence(logits_here(x, temperature, context), teacher, beta, &shard);
+    return all_sequences(found.view({here, context.tokens().sequence}), context);
   }
 
   at::Tensor scores(const at::Tensor& x, const StepContext& context) override {
-    const int64_t here = grid_.within.batch.here(context.batch).size();
+    const int64_t here = grid_.within.batch.here(context.tokens().batch).size();
     nn::LayerScope scope("vocabulary_head");
     const at::Tensor tokens = tokens_of(x, context);
     const at::Tensor part = ops::logits_from_products(logits_of_part(tokens),
@@ -145,7 +147,7 @@ class GridHead : public nn::VocabularyHead {
     const Range& rows = parts_.rows;
     const at::Tensor all = reduce_from_tensor_parallel(
         at::constant_pad_nd(part, {rows.begin, vocabulary() - rows.end}), grid_.within.features);
-    return all_sequences(all.view({here, context.sequence, vocabulary()}), context);
+    return all_sequences(all.view({here, context.tokens().sequence, vocabulary()}), context);
   }
 
   at::Tensor logits(const at::Tensor& x, const StepContext& context,
@@ -153,16 +155,18 @@ class GridHead : public nn::VocabularyHead {
     Wanted used = wanted_of(x, context, wanted);
     nn::LayerScope scope("vocabulary_head");
     const at::Tensor products = logits_of_part(used.states);
-    if (!context.adapted_rows.empty()) {
+    if (!context.services.adapted_rows.empty()) {
       StepContext of_these = context;
-      of_these.adapted_rows = nn::rows_within(context.adapted_rows, used.tokens);
+      of_these.services.adapted_rows = nn::rows_within(context.services.adapted_rows, used.tokens);
       parts_.adapter.add_request_adapters(products, used.states, parts_.rows, used.here, of_these);
     }
     const at::Tensor part =
         ops::logits_from_products(products, parts_.logit_options(used.states, context, scope));
     const at::Tensor rows = gather_columns(part, Shares::even(grid_.within.features, vocabulary()));
     const at::Tensor all = gather_rows(rows, used.of_ranks);
-    return wanted.defined() ? all : all.view({context.batch, context.sequence, vocabulary()});
+    return wanted.defined()
+               ? all
+               : all.view({context.tokens().batch, context.tokens().sequence, vocabulary()});
   }
 
   at::Tensor gathered_states(const at::Tensor& x, const StepContext& context,
@@ -195,14 +199,14 @@ class GridHead : public nn::VocabularyHead {
   // Returns the values of all sequences from this rank's values [sequences, ..]. Each rank pads its
   // values with zeros; the sum over the ranks has all values.
   at::Tensor all_sequences(const at::Tensor& found, const StepContext& context) const {
-    const Range here = grid_.within.batch.here(context.batch);
+    const Range here = grid_.within.batch.here(context.tokens().batch);
     const auto others = [&](int64_t count) {
       std::vector<int64_t> sizes = found.sizes().vec();
       sizes[0] = count;
       return at::zeros(sizes, found.options().requires_grad(false));
     };
     return reduce_from_tensor_parallel(
-        at::cat({others(here.begin), found, others(context.batch - here.end)}),
+        at::cat({others(here.begin), found, others(context.tokens().batch - here.end)}),
         grid_.within.tokens);
   }
 
@@ -231,7 +235,8 @@ class GridHead : public nn::VocabularyHead {
     at::Tensor rows = x.flatten(0, 1);
     const Shares columns = Shares::even(grid_.within.features, hidden_);
     if (mirror_) {
-      const int64_t tokens = grid_.within.batch.here(context.batch).size() * context.sequence;
+      const int64_t tokens =
+          grid_.within.batch.here(context.tokens().batch).size() * context.tokens().sequence;
       rows = exchange(rows, {tokens, columns.mine()}, *mirror_);
     }
     return gather_columns(rows, columns);

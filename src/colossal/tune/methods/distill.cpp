@@ -58,9 +58,7 @@ class Distill final : public SampleTask {
         of_teacher_([temperature = tuning.config.temperature](
                         models::Model& model, const nn::BlockState& state, const data::Batch&,
                         const nn::StepContext& step) {
-          return model.token_head()
-              .local_logits(state.output(), tempered(step, temperature))
-              .detach();
+          return model.token_head().local_logits(state.output(), temperature, step).detach();
         }),
         rollout_(rollout_options(tuning.config, job, tokenizer(), taught())) {
     if (teacher_job_.model.transformer.scores > 0) {
@@ -103,7 +101,7 @@ class Distill final : public SampleTask {
     return [this](models::Model& model, const nn::BlockState& state, const data::Batch& batch,
                   const nn::StepContext& step) {
       const at::Tensor found = model.token_head().divergences(
-          state.output(), batch.at(kTeacher), config().beta, tempered(step, config().temperature));
+          state.output(), batch.at(kTeacher), config().beta, config().temperature, step);
       const at::Tensor mask =
           batch.at(data::kLabels).ne(ops::kIgnoredLabel).to(found.scalar_type());
       LossSum loss{.sum = (found * mask).sum(), .count = mask.sum().item<int64_t>()};
@@ -114,18 +112,12 @@ class Distill final : public SampleTask {
   HeadLoss loss_to_record() const override {
     return [](models::Model& model, const nn::BlockState& state, const data::Batch& batch,
               const nn::StepContext& step) {
-      return LossSum{.sum = model.token_head().local_logits(state.output(), step).sum(),
+      return LossSum{.sum = model.token_head().local_logits(state.output(), 1, step).sum(),
                      .count = batch.at(data::kLabels).numel()};
     };
   }
 
  private:
-  static nn::StepContext tempered(const nn::StepContext& step, double temperature) {
-    nn::StepContext result = step;
-    result.temperature = temperature;
-    return result;
-  }
-
   // Whether a step learns from the student's own completions: a random choice that depends on the
   // seed and the step only.
   bool samples_itself(int64_t step) const {

@@ -36,7 +36,7 @@ class DraftHead final : public SampleTask {
         }),
         logits_([](models::Model& model, const nn::BlockState& state, const data::Batch&,
                    const nn::StepContext& step) {
-          return model.token_head().local_logits(state.output(), step).detach();
+          return model.token_head().local_logits(state.output(), 1, step).detach();
         }) {}
 
   void begin(models::Model&, Engine&) override {
@@ -64,7 +64,7 @@ class DraftHead final : public SampleTask {
               const nn::StepContext& step) {
       constexpr double kForward = 0;  // KL(model || head)
       const at::Tensor found =
-          model.token_head().divergences(state.output(), batch.at(kGuessed), kForward, step);
+          model.token_head().divergences(state.output(), batch.at(kGuessed), kForward, 1, step);
       const at::Tensor mask =
           batch.at(data::kLabels).ne(ops::kIgnoredLabel).to(found.scalar_type());
       return LossSum{.sum = (found * mask).sum(), .count = mask.sum().item<int64_t>()};
@@ -74,7 +74,7 @@ class DraftHead final : public SampleTask {
   HeadLoss loss_to_record() const override {
     return [](models::Model& model, const nn::BlockState& state, const data::Batch& batch,
               const nn::StepContext& step) {
-      return LossSum{.sum = model.token_head().local_logits(state.output(), step).sum(),
+      return LossSum{.sum = model.token_head().local_logits(state.output(), 1, step).sum(),
                      .count = batch.at(data::kLabels).numel()};
     };
   }

@@ -36,9 +36,8 @@ HeadLoss joined(const HeadLoss& first, const HeadLoss& second) {
 at::Tensor token_log_probabilities(models::Model& model, const nn::BlockState& state,
                                    const data::Batch& batch, const nn::StepContext& step,
                                    double temperature) {
-  nn::StepContext tempered = step;
-  tempered.temperature = temperature;
-  return model.token_head().log_probabilities(state.output(), batch.at(data::kLabels), tempered);
+  return model.token_head().log_probabilities(state.output(), batch.at(data::kLabels), temperature,
+                                              step);
 }
 
 PolicyScorer::PolicyScorer(const Job& job, const ParallelContext& context, models::Model& model,

@@ -302,8 +302,9 @@ HeadLoss SampleTask::loss_to_record() const {
   const bool has_values = job_.model.transformer.value_head;
   return [has_values](models::Model& model, const nn::BlockState& state, const data::Batch& batch,
                       const nn::StepContext& step) {
-    at::Tensor sum =
-        model.token_head().log_probabilities(state.output(), batch.at(data::kLabels), step).sum();
+    at::Tensor sum = model.token_head()
+                         .log_probabilities(state.output(), batch.at(data::kLabels), 1, step)
+                         .sum();
     if (has_values) sum = sum + model.value_head().values(state.output(), step).sum();
     return LossSum{.sum = sum, .count = batch.at(data::kLabels).numel()};
   };

@@ -8,7 +8,7 @@ namespace {
 LossSum dft(models::Model& model, const nn::BlockState& state, const data::Batch& batch,
             const nn::StepContext& step) {
   const at::Tensor found =
-      model.token_head().log_probabilities(state.output(), batch.at(data::kLabels), step);
+      model.token_head().log_probabilities(state.output(), batch.at(data::kLabels), 1, step);
   return {.sum = -(found * found.detach().exp()).sum(),
           .count = batch.at(data::kLabels).ne(ops::kIgnoredLabel).sum().item<int64_t>()};
 }

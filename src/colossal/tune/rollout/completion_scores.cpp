@@ -12,7 +12,7 @@ CompletionScores score_completions(models::Model& model, const nn::BlockState& s
                                    const data::Batch& batch, const nn::StepContext& step,
                                    const ParallelContext& context) {
   const at::Tensor found =
-      model.token_head().log_probabilities(state.output(), batch.at(data::kLabels), step);
+      model.token_head().log_probabilities(state.output(), batch.at(data::kLabels), 1, step);
   const at::Tensor weights = batch.find(kLabelWeights);
   const at::Tensor weighted = weights.defined() ? found * weights.to(found.scalar_type()) : found;
   at::Tensor sums = at::stack({weighted.sum(1), found.sum(1)});
@@ -36,9 +36,9 @@ at::Tensor shared_sum_of_rows(const at::Tensor& of_tokens, const ParallelContext
 at::Tensor whole_rows(const at::Tensor& of_tokens, const nn::StepContext& step,
                       const ParallelContext& context) {
   if (context.strategy().sp == 1) return of_tokens.detach();
-  const at::Tensor all =
-      at::zeros({of_tokens.size(0), step.whole_sequence}, of_tokens.options().requires_grad(false));
-  all.index_copy_(1, step.positions, of_tokens.detach());
+  const at::Tensor all = at::zeros({of_tokens.size(0), step.tokens().whole_sequence},
+                                   of_tokens.options().requires_grad(false));
+  all.index_copy_(1, step.tokens().positions, of_tokens.detach());
   comm::all_reduce(all.view(-1), context.group(Axis::sp), comm::Reason::tensor);
   return all;
 }

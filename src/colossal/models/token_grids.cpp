@@ -1,0 +1,53 @@
+#include "colossal/models/token_grids.h"
+
+#include <utility>
+
+#include "colossal/data/text_batch.h"
+
+namespace colossal::models {
+namespace {
+
+// Returns the grid of rows of `length` tokens. documents: of the rows, or undefined.
+nn::TokenGrid grid_of_rows(const data::Batch& batch, int64_t length, const at::Tensor& documents,
+                           const nn::SequencePart& part) {
+  const at::Tensor positions = part.positions(length);
+  nn::TokenGrid grid{.batch = batch.rows(),
+                     .sequence = positions.numel(),
+                     .whole_sequence = length,
+                     .length = length};
+  grid.positions = positions.to(part.device);
+  grid.documents = documents.defined() ? documents.to(part.device) : documents;
+  return grid;
+}
+
+}  // namespace
+
+nn::TokenGrid text_grid(const data::Batch& batch, const nn::SequencePart& part) {
+  nn::TokenGrid grid =
+      grid_of_rows(batch, data::sequence_length_of(batch), batch.find(data::kDocuments), part);
+  if (const at::Tensor given = batch.find(data::kPositions); given.defined()) {
+    grid.positions = part.of(given, 1);
+  }
+  return grid;
+}
+
+nn::TokenGrid source_grid(const data::Batch& batch, const nn::SequencePart& part) {
+  return grid_of_rows(batch, batch.at(data::kSource).size(1), batch.find(data::kSourceDocuments),
+                      part);
+}
+
+nn::TokenGrid image_grid(const data::Batch& batch, const nn::SequencePart& part,
+                         int64_t num_tokens) {
+  return grid_of_rows(batch, num_tokens, /*documents=*/{}, part);
+}
+
+nn::StepContext context_with(const nn::StepContext& base, const data::Batch& batch,
+                             std::vector<nn::TokenGrid> grids) {
+  nn::StepContext context = base;
+  context.sample_ids = batch.sample_ids;
+  context.grids = std::move(grids);
+  context.stack = context.grids.size() - 1;
+  return context;
+}
+
+}  // namespace colossal::models

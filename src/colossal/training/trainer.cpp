@@ -90,11 +90,11 @@ class Trainer {
  private:
   TrainingSummary run_to_the_end() {
     const bool is_over = history_.ends_run();
+    hooks_.set_up_done();  // who reads that the run begins can stop it after a step
     monitor_.start(is_over ? job_.config.train.steps : engine_.steps_done());
     if (engine_.steps_done() >= job_.config.train.steps) tell_done();
     if (is_over) tell_ended_early();
     data::BatchLoader loader = task_->training_loader(engine_.steps_done());
-    hooks_.set_up_done();
     while (engine_.steps_done() < job_.config.train.steps && !summary_.stopped &&
            !history_.ends_run()) {
       step(loader);

@@ -100,7 +100,7 @@ class PipelineExecutor::Run {
 
   // State between the two halves of a split backward pass.
   struct PutOff {
-    memory::ChunkEngine::HeldGradients held;
+    memory::HeldGradients held;
     ops::DeferredGradients computations;
   };
 

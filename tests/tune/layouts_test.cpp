@@ -7,7 +7,7 @@
 #include <set>
 
 #include "colossal/report/metrics_log.h"
-#include "colossal/tune/methods/tasks.h"
+#include "colossal/tune/methods/methods.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/train_on_ranks.h"
@@ -20,7 +20,7 @@ constexpr int64_t kSteps = 4;
 constexpr double kLayoutTolerance = 1e-9;
 
 // Returns a line of training data; lengths of prompts and completions differ.
-std::string line_of(Method method, int i) {
+std::string line_of(const TuningMethod* method, int i) {
   const auto words = [](const char* word, int count) {
     std::string text;
     for (int n = 0; n < count; ++n) text += fmt::format("{}{} ", word, n);
@@ -28,69 +28,67 @@ std::string line_of(Method method, int i) {
   };
   const std::string prompt = words("p", 1 + i % 3), good = words("g", 1 + i % 4);
   const std::string bad = words("b", 1 + (i * 7) % 3);
-  switch (method) {
-    case Method::sft:
-    case Method::distill:
-    case Method::draft_head:
-      return fmt::format(R"({{"prompt": "{}", "completion": "{}"}})", prompt, good);
-    case Method::kto:
-      return fmt::format(R"({{"prompt": "{}", "completion": "{}", "label": {}}})", prompt,
-                         i % 3 == 0 ? bad : good, i % 3 != 0);
-    case Method::classify:
-      return fmt::format(R"({{"text": "{}", "text_pair": "{}", "label": {}, "tags": [{}]}})",
-                         prompt, good, i % 3,
-                         i % 4 == 0   ? ""
-                         : i % 2 == 0 ? R"("b")"
-                                      : R"("a", "c")");
-    default:
-      return fmt::format(R"({{"prompt": "{}", "chosen": "{}", "rejected": "{}"}})", prompt, good,
-                         bad);
+  if (method == &kto()) {
+    return fmt::format(R"({{"prompt": "{}", "completion": "{}", "label": {}}})", prompt,
+                       i % 3 == 0 ? bad : good, i % 3 != 0);
   }
+  if (method == &classify()) {
+    return fmt::format(R"({{"text": "{}", "text_pair": "{}", "label": {}, "tags": [{}]}})", prompt,
+                       good, i % 3,
+                       i % 4 == 0   ? ""
+                       : i % 2 == 0 ? R"("b")"
+                                    : R"("a", "c")");
+  }
+  if (method->has_pairs()) {
+    return fmt::format(R"({{"prompt": "{}", "chosen": "{}", "rejected": "{}"}})", prompt, good,
+                       bad);
+  }
+  return fmt::format(R"({{"prompt": "{}", "completion": "{}"}})", prompt, good);
 }
 
 // A method with the settings that change what it computes.
 struct Variant {
   std::string name;
-  Method method;
+  const TuningMethod* method;
   std::function<void(TuneConfig&)> change = [](TuneConfig&) {};
 };
 
 const std::vector<Variant>& variants() {
   static const std::vector<Variant> all{
-      {"sft", Method::sft},
-      {"dft", Method::sft, [](TuneConfig& c) { c.loss_type = {"dft"}; }},
-      {"sft_packed", Method::sft, [](TuneConfig& c) { c.packing = data::Packing::bfd; }},
-      {"dpo", Method::dpo,
+      {"sft", &sft()},
+      {"dft", &sft(), [](TuneConfig& c) { c.loss_type = {"dft"}; }},
+      {"sft_packed", &sft(), [](TuneConfig& c) { c.packing = data::Packing::bfd; }},
+      {"dpo", &dpo(),
        [](TuneConfig& c) {
          c.loss_type = {"sigmoid", "sft", "ipo"};
          c.loss_weights = {1, 0.5, 0.2};
          c.ld_alpha = 0.4;
        }},
-      {"kto", Method::kto},
-      {"orpo", Method::orpo},
-      {"simpo", Method::simpo},
-      {"cpo", Method::cpo},
-      {"reward", Method::reward, [](TuneConfig& c) { c.center_rewards_coefficient = 0.3; }},
-      {"distill", Method::distill,
+      {"kto", &kto()},
+      {"orpo", &orpo()},
+      {"simpo", &simpo()},
+      {"cpo", &cpo()},
+      {"reward", &reward(), [](TuneConfig& c) { c.center_rewards_coefficient = 0.3; }},
+      {"distill", &distill(),
        [](TuneConfig& c) {
          c.beta = 0.3;
          c.lmbda = 0;
          c.temperature = 0.8;
        }},
-      {"distill_own", Method::distill,
+      {"distill_own", &distill(),
        [](TuneConfig& c) {
          c.beta = 1;
          c.lmbda = 0.6;  // with this seed, there are steps of both kinds
          c.max_completion_length = 11;
        }},
-      {"draft_head", Method::draft_head},
-      {"classify", Method::classify},
-      {"classify_encoder", Method::classify, [](TuneConfig& c) { c.label_field = "tags"; }},
-      {"sft_dropout", Method::sft},
-      {"dpo_dropout", Method::dpo},
-      {"sft_t5", Method::sft},
-      {"sft_bart", Method::sft},
-      {"dpo_t5", Method::dpo}};
+      {"draft_head", &draft_head()},
+      {"classify", &classify()},
+      {"classify_encoder", &classify(), [](TuneConfig& c) { c.label_field = "tags"; }},
+      {"sft_dropout", &sft()},
+      {"dpo_dropout", &dpo()},
+      {"sft_t5", &sft()},
+      {"sft_bart", &sft()},
+      {"dpo_t5", &dpo()}};
   return all;
 }
 
@@ -154,18 +152,18 @@ std::vector<report::StepMetrics> run(const Variant& variant, const Layout& layou
   for (int i = 0; i < 20; ++i) lines += line_of(variant.method, i) + "\n";
   RunConfig config;
   Tuning tuning{.method = variant.method, .config = {}};
-  set_defaults(variant.method, config, tuning.config);
+  set_defaults(*variant.method, config, tuning.config);
   variant.change(tuning.config);
-  if (variant.method == Method::distill) tuning.config.teacher = saved_model(Method::sft);
+  if (variant.method == &distill()) tuning.config.teacher = saved_model(sft());
   config.model.preset = "gpt2-tiny";
   config.model.overrides = {
       {"n_layer", 3}, {"n_embd", 12}, {"n_head", 3}, {"vocab_size", 259}, {"n_positions", 40}};
-  if (variant.method == Method::draft_head) {
+  if (variant.method == &draft_head()) {
     config.model.preset.clear();
     config.model.overrides = nlohmann::json::object();
-    config.model.path = saved_model(Method::sft);
+    config.model.path = saved_model(sft());
   }
-  if (variant.method == Method::classify) config.model.labels = {"a", "b", "c"};
+  if (variant.method == &classify()) config.model.labels = {"a", "b", "c"};
   if (variant.name == "classify_encoder") {
     config.model.preset = "bert-tiny";
     config.model.overrides = {{"num_hidden_layers", 3},    {"hidden_size", 12},
@@ -257,7 +255,7 @@ std::vector<Case> all_cases() {
       // that is not one of a pair, as tensor modes other than 1d need it.
       const std::string& name = layouts()[layout].name;
       const bool cuts = name.starts_with("pp") || name.ends_with("d");
-      if (!cuts || variants()[variant].method != Method::draft_head) {
+      if (!cuts || variants()[variant].method != &draft_head()) {
         cases.push_back({variant, layout});
       }
     }
@@ -298,12 +296,12 @@ TEST(TuneMetrics, OfAPairwiseMethodAreTold) {
 class SlowDpoLearns : public testing::TestWithParam<int64_t> {};
 TEST_P(SlowDpoLearns, WhichCompletionIsBetterFromEachSeed) {
   const auto steps =
-      run({"dpo", Method::dpo}, {.name = "seed", .ranks = 1, .change = [](RunConfig& config) {
-                                   config.train.seed = GetParam();
-                                   config.train.steps = 60;
-                                   config.precision.compute = "fp32";
-                                   config.scheduler.name = "constant";
-                                 }});
+      run({"dpo", &dpo()}, {.name = "seed", .ranks = 1, .change = [](RunConfig& config) {
+                              config.train.seed = GetParam();
+                              config.train.steps = 60;
+                              config.precision.compute = "fp32";
+                              config.scheduler.name = "constant";
+                            }});
   EXPECT_EQ(steps.front().task_metrics.at("rewards/accuracies"), 0);
   double last = 0;
   for (auto step = steps.end() - 10; step != steps.end(); ++step) {
@@ -334,11 +332,11 @@ TEST(DraftHead, RefusesLayoutsThatWouldCutIt) {
   EXPECT_THROW(run(variants()[11], layouts()[14]), ConfigError);
   RunConfig config;
   TuneConfig tune;
-  set_defaults(Method::draft_head, config, tune);
-  validate(Method::draft_head, config, tune);
+  set_defaults(draft_head(), config, tune);
+  validate(draft_head(), config, tune);
   config.parallel.tp_mode = "2d";
   try {
-    validate(Method::draft_head, config, tune);
+    validate(draft_head(), config, tune);
     ADD_FAILURE() << "accepted";
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("use parallel.tp_mode = \"1d\""));

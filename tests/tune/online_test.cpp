@@ -11,7 +11,7 @@
 #include "colossal/checkpoint/merged_folder.h"
 #include "colossal/memory/memory_ledger.h"
 #include "colossal/report/metrics_log.h"
-#include "colossal/tune/methods/tasks.h"
+#include "colossal/tune/methods/methods.h"
 #include "colossal/tune/resolve.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/train_on_ranks.h"
@@ -26,7 +26,7 @@ constexpr double kOnlineTolerance = 1e-9;
 constexpr const char* kSamplerDifference = "sampling/sampling_logp_difference/mean";
 
 struct OnlineRun {
-  Method method = Method::grpo;
+  const TuningMethod* method = &grpo();
   int ranks = 1;
   std::function<void(RunConfig&, TuneConfig&)> change = [](RunConfig&, TuneConfig&) {};
   std::function<bool()> stop_requested = [] { return false; };
@@ -47,7 +47,7 @@ Steps run_online(const OnlineRun& given, const std::filesystem::path& folder) {
   std::ofstream(folder / "prompts.jsonl") << prompts();
   RunConfig config;
   Tuning tuning{.method = given.method, .config = {}};
-  set_defaults(given.method, config, tuning.config);
+  set_defaults(*given.method, config, tuning.config);
   config.model.preset = "gpt2-tiny";
   config.model.overrides = {
       {"n_layer", 2}, {"n_embd", 24}, {"n_head", 3}, {"vocab_size", 259}, {"n_positions", 24}};
@@ -90,7 +90,7 @@ void reuse_completions(RunConfig& run, TuneConfig& tune) {
 }
 
 void reward_by_model(RunConfig&, TuneConfig& tune) {
-  tune.reward = {"length", "judge=model:" + saved_model(Method::reward)};
+  tune.reward = {"length", "judge=model:" + saved_model(reward())};
   tune.reward_weights = {0.5, 2};
 }
 
@@ -120,14 +120,14 @@ void begin_earlier_alone(RunConfig& run, TuneConfig& tune) {
 
 struct OnlineVariant {
   std::string name;
-  Method method;
+  const TuningMethod* method;
   std::function<void(RunConfig&, TuneConfig&)> change;
 };
 
 const std::vector<OnlineVariant>& online_variants() {
-  static const std::vector<OnlineVariant> all{{"grpo", Method::grpo, reward_letters},
-                                              {"grpo_reused", Method::grpo, reuse_completions},
-                                              {"gspo", Method::grpo,
+  static const std::vector<OnlineVariant> all{{"grpo", &grpo(), reward_letters},
+                                              {"grpo_reused", &grpo(), reuse_completions},
+                                              {"gspo", &grpo(),
                                                [](RunConfig& run, TuneConfig& tune) {
                                                  reuse_completions(run, tune);
                                                  tune.loss_type = {"grpo"};
@@ -135,12 +135,12 @@ const std::vector<OnlineVariant>& online_variants() {
                                                      ImportanceLevel::sequence;
                                                  tune.dynamic_sampling = true;
                                                }},
-                                              {"grpo_by_model", Method::grpo, reward_by_model},
-                                              {"grpo_stale", Method::grpo, begin_earlier},
-                                              {"rloo", Method::rloo, reuse_completions},
-                                              {"rloo_stale", Method::rloo, begin_earlier},
-                                              {"ppo_stale", Method::ppo, begin_earlier_alone},
-                                              {"ppo", Method::ppo, reuse_alone}};
+                                              {"grpo_by_model", &grpo(), reward_by_model},
+                                              {"grpo_stale", &grpo(), begin_earlier},
+                                              {"rloo", &rloo(), reuse_completions},
+                                              {"rloo_stale", &rloo(), begin_earlier},
+                                              {"ppo_stale", &ppo(), begin_earlier_alone},
+                                              {"ppo", &ppo(), reuse_alone}};
   return all;
 }
 
@@ -327,7 +327,7 @@ void use_experts(RunConfig& run) {
 
 // DoRA's weight norms change with each update.
 void use_dora(RunConfig& run) {
-  run.model = {.path = saved_model(Method::sft)};
+  run.model = {.path = saved_model(sft())};
   run.adapter.kind = "lora";
   run.adapter.rank = 3;
   run.adapter.dora = true;
@@ -452,7 +452,7 @@ TEST_P(SamplerMemory, IsKnownBeforeTheRun) {
                          GetParam().change(run);
                          const int ranks = GetParam().ranks;
                          job = resolve_job(run, {.ranks = ranks, .local_ranks = ranks});
-                         tuning = {Method::grpo, tune};
+                         tuning = {&grpo(), tune};
                        }});
   };
   const auto most = [](const Steps& steps, bool states) {
@@ -671,9 +671,9 @@ TEST(OnlineResumeModels, ThatHaveChangedAreNamed) {
   const test::TemporaryDirectory models(test::Storage::memory);
   const auto path = [&](const char* name) { return models / name; };
   const auto recursive = std::filesystem::copy_options::recursive;
-  std::filesystem::copy(saved_model(Method::sft), path("model"), recursive);
-  std::filesystem::copy(saved_model(Method::sft), path("teacher"), recursive);
-  std::filesystem::copy(saved_model(Method::reward), path("judge"), recursive);
+  std::filesystem::copy(saved_model(sft()), path("model"), recursive);
+  std::filesystem::copy(saved_model(sft()), path("teacher"), recursive);
+  std::filesystem::copy(saved_model(reward()), path("judge"), recursive);
   std::filesystem::copy(saved_adapter(), path("adapter"), recursive);
   std::ofstream(path("judge/chat_template.jinja")) << "{{ messages[0].content }}";
   const auto rewarded = [&](RunConfig& run, TuneConfig& tune) {
@@ -707,9 +707,7 @@ TEST(OnlineResumeModels, ThatHaveChangedAreNamed) {
       {"adapter/adapter_config.json",
        "adapter.resume_from: the model there",
        {.change = adapted_further}},
-      {"teacher/config.json",
-       "warning: tune.teacher",
-       {.method = Method::distill, .change = taught}}};
+      {"teacher/config.json", "warning: tune.teacher", {.method = &distill(), .change = taught}}};
   for (const Case& given : cases) {
     SCOPED_TRACE(given.changed);
     const test::TemporaryDirectory changed(test::Storage::memory), as_it_was(test::Storage::memory);
@@ -816,7 +814,8 @@ TEST(OnlineRewards, ThatAreNoneAtFirstEndTheRun) {
   EXPECT_THAT(error_of("command:echo 1"), HasSubstr("warnings above"));
 }
 
-Steps learn_letters(Method method, int64_t seed, int64_t steps, int64_t staleness = 0) {
+Steps learn_letters(const TuningMethod* method, int64_t seed, int64_t steps,
+                    int64_t staleness = 0) {
   return run_online({.method = method, .change = [&](RunConfig& run, TuneConfig& tune) {
                        reward_letters(run, tune);
                        run.precision.compute = "fp32";
@@ -827,11 +826,11 @@ Steps learn_letters(Method method, int64_t seed, int64_t steps, int64_t stalenes
                        run.scheduler.name = "constant";
                        tune.beta = 0;
                        tune.max_staleness = staleness;
-                       if (method == Method::ppo) tune.num_generations = 1;
+                       if (method == &ppo()) tune.num_generations = 1;
                      }});
 }
 
-class OnlineLearns : public testing::TestWithParam<std::tuple<Method, int64_t>> {};
+class OnlineLearns : public testing::TestWithParam<std::tuple<const TuningMethod*, int64_t>> {};
 TEST_P(OnlineLearns, WhatIsRewarded) {
   const auto [method, staleness] = GetParam();
   const Steps steps = learn_letters(method, /*seed=*/0, 60, staleness);
@@ -839,11 +838,11 @@ TEST_P(OnlineLearns, WhatIsRewarded) {
   EXPECT_GT(steps.back().task_metrics.at("reward"), 0.9);
 }
 INSTANTIATE_TEST_SUITE_P(Methods, OnlineLearns,
-                         testing::Values(std::tuple{Method::grpo, 0}, std::tuple{Method::ppo, 0}));
+                         testing::Values(std::tuple{&grpo(), 0}, std::tuple{&ppo(), 0}));
 INSTANTIATE_TEST_SUITE_P(SlowMethods, OnlineLearns,
-                         testing::Values(std::tuple{Method::grpo, 1}, std::tuple{Method::rloo, 0}));
+                         testing::Values(std::tuple{&grpo(), 1}, std::tuple{&rloo(), 0}));
 
-class SlowOnlineLearns : public testing::TestWithParam<std::tuple<Method, int64_t>> {};
+class SlowOnlineLearns : public testing::TestWithParam<std::tuple<const TuningMethod*, int64_t>> {};
 TEST_P(SlowOnlineLearns, WhatIsRewardedFromEachSeed) {
   const auto [method, seed] = GetParam();
   const Steps steps = learn_letters(method, seed, 150);
@@ -855,7 +854,7 @@ TEST_P(SlowOnlineLearns, WhatIsRewardedFromEachSeed) {
   EXPECT_GT(last, 0.95);
 }
 INSTANTIATE_TEST_SUITE_P(SlowMethods, SlowOnlineLearns,
-                         testing::Combine(testing::Values(Method::grpo, Method::rloo, Method::ppo),
+                         testing::Combine(testing::Values(&grpo(), &rloo(), &ppo()),
                                           testing::Range<int64_t>(1, 6)));
 
 TEST(OnlineRewards, OfAModelAreTold) {
@@ -871,7 +870,7 @@ TEST(OnlineRewards, OfAnAdapterAreThoseOfItsMergedModel) {
   const std::string adapter = saved_scoring_adapter();
   const test::TemporaryDirectory directory(test::Storage::memory);
   const std::filesystem::path merged = directory / "merged";
-  models::ModelRequest request{.path = saved_model(Method::sft)};
+  models::ModelRequest request{.path = saved_model(sft())};
   request.labels = models::numbered_labels(1);
   checkpoint::write_merged_folder(models::with_adapter(models::resolve_model(request), adapter),
                                   merged, {});
@@ -900,20 +899,18 @@ TEST(DistillationTeacher, IsAnAdapterOrItsMergedModel) {
   const test::TemporaryDirectory directory(test::Storage::memory);
   const std::filesystem::path merged = directory / "merged";
   checkpoint::write_merged_folder(
-      models::with_adapter(models::resolve_model({.path = saved_model(Method::sft)}),
-                           saved_adapter()),
+      models::with_adapter(models::resolve_model({.path = saved_model(sft())}), saved_adapter()),
       merged, {});
   const auto taught_by = [](const std::string& teacher, int ranks) {
-    return run_online({.method = Method::distill,
-                       .ranks = ranks,
-                       .change = [&](RunConfig& run, TuneConfig& tune) {
-                         tune.teacher = teacher;
-                         tune.temperature = 1;
-                         run.parallel.tp = ranks;
-                       }});
+    return run_online(
+        {.method = &distill(), .ranks = ranks, .change = [&](RunConfig& run, TuneConfig& tune) {
+           tune.teacher = teacher;
+           tune.temperature = 1;
+           run.parallel.tp = ranks;
+         }});
   };
   const Steps expected = taught_by(merged.string(), 1);
-  EXPECT_NE(expected.front().loss, taught_by(saved_model(Method::sft), 1).front().loss);
+  EXPECT_NE(expected.front().loss, taught_by(saved_model(sft()), 1).front().loss);
   for (const int ranks : {1, 3}) {
     expect_same_steps(taught_by(saved_adapter(), ranks), expected, kOnlineTolerance);
   }
@@ -948,7 +945,7 @@ TEST(OnlineRefusals, OfModelsNameTheFolder) {
       run_online({.change = [&](RunConfig&, TuneConfig& tune) { tune.reward = {reward}; }});
     };
   };
-  EXPECT_THAT(refused("model:" + saved_model(Method::sft)),
+  EXPECT_THAT(refused("model:" + saved_model(sft())),
               testing::ThrowsMessage<ConfigError>(testing::AllOf(
                   HasSubstr("step-000002"), HasSubstr("its model predicts tokens"))));
   EXPECT_THAT(refused("model:/nowhere"),
@@ -959,11 +956,11 @@ TEST(DistillationRefusals, SayWhatWouldWork) {
   const auto refused = [](const std::function<void(RunConfig&, TuneConfig&)>& change) {
     RunConfig run;
     TuneConfig tune;
-    set_defaults(Method::distill, run, tune);
+    set_defaults(distill(), run, tune);
     tune.teacher = "large";
     change(run, tune);
     try {
-      validate(Method::distill, run, tune);
+      validate(distill(), run, tune);
     } catch (const ConfigError& error) {
       return std::string(error.what());
     }
@@ -977,25 +974,25 @@ TEST(DistillationRefusals, SayWhatWouldWork) {
 }
 
 TEST(TuneDefaults, HelpSaysTheLengthOfTheMethod) {
-  const auto length_of = [](Method method) {
+  const auto length_of = [](const TuningMethod* method) {
     RunConfig run;
     TuneConfig tune;
-    set_defaults(method, run, tune);
+    set_defaults(*method, run, tune);
     return run.data.default_sequence_length;
   };
-  EXPECT_THAT(length_of(Method::sft), HasSubstr("at most 1,024"));
-  EXPECT_THAT(length_of(Method::grpo), HasSubstr("at most 512 + tune.max_completion_length"));
+  EXPECT_THAT(length_of(&sft()), HasSubstr("at most 1,024"));
+  EXPECT_THAT(length_of(&grpo()), HasSubstr("at most 512 + tune.max_completion_length"));
 }
 
 std::string refusal(const std::function<void(RunConfig&, TuneConfig&)>& change,
-                    Method method = Method::grpo) {
+                    const TuningMethod* method = &grpo()) {
   RunConfig run;
   TuneConfig tune;
-  set_defaults(method, run, tune);
+  set_defaults(*method, run, tune);
   tune.reward = {"accuracy"};
   change(run, tune);
   try {
-    validate(method, run, tune);
+    validate(*method, run, tune);
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -1028,7 +1025,7 @@ TEST(OnlineRefusals, SayWhatWouldWork) {
               HasSubstr("use one of the two"));
   EXPECT_THAT(
       refusal([](R&, T& t) { t.importance_sampling_mode = ImportanceCorrection::token_mask; },
-              Method::rloo),
+              &rloo()),
       HasSubstr("use sequence_truncate or sequence_mask"));
   EXPECT_THAT(refusal([](R&, T& t) {
                 t.importance_sampling_mode = ImportanceCorrection::token_truncate;
@@ -1045,7 +1042,7 @@ TEST(OnlineRefusals, SayWhatWouldWork) {
                   [](R&, T& t) {
                     t.reward_clip_range = {1, 0};
                   },
-                  Method::rloo),
+                  &rloo()),
               HasSubstr("the lowest and the highest"));
   EXPECT_THAT(refusal([](R&, T& t) {
                 t.loss_type = {"dapo", "grpo"};

@@ -3,22 +3,22 @@
 #include <functional>
 #include <map>
 
-#include "colossal/tune/methods/tasks.h"
+#include "colossal/tune/methods/methods.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/train_on_ranks.h"
 
 namespace colossal::tune {
 namespace {
 
-std::string train_and_save(Method method, const test::TemporaryDirectory& directory,
+std::string train_and_save(const TuningMethod& method, const test::TemporaryDirectory& directory,
                            const std::function<void(RunConfig&)>& change = {}) {
   RunConfig config;
-  Tuning tuning{.method = method, .config = {}};
+  Tuning tuning{.method = &method, .config = {}};
   set_defaults(method, config, tuning.config);
   config.model.preset = "gpt2-tiny";
   config.model.overrides = {
       {"n_layer", 4}, {"n_embd", 18}, {"n_head", 3}, {"vocab_size", 259}, {"n_positions", 40}};
-  const char* const line = method == Method::reward
+  const char* const line = &method == &reward()
                                ? R"({"prompt": "p ", "chosen": "yes", "rejected": "nothing"})"
                                : R"({"prompt": "p ", "completion": "yes, it is"})";
   config.data.train = {directory.write("lines.jsonl", line + std::string("\n"))};
@@ -37,20 +37,20 @@ std::string train_and_save(Method method, const test::TemporaryDirectory& direct
 
 }  // namespace
 
-std::string saved_model(Method method) {
+std::string saved_model(const TuningMethod& method) {
   static const test::TemporaryDirectory directories[2] = {
       test::TemporaryDirectory(test::Storage::memory),
       test::TemporaryDirectory(test::Storage::memory)};
-  static std::map<Method, std::string> folders;
-  const auto [found, is_new] = folders.try_emplace(method);
-  if (is_new) found->second = train_and_save(method, directories[method == Method::reward ? 1 : 0]);
+  static std::map<const TuningMethod*, std::string> folders;
+  const auto [found, is_new] = folders.try_emplace(&method);
+  if (is_new) found->second = train_and_save(method, directories[&method == &reward() ? 1 : 0]);
   return found->second;
 }
 
 std::string saved_adapter() {
   static const test::TemporaryDirectory directory(test::Storage::memory);
-  static const std::string folder = train_and_save(Method::sft, directory, [](RunConfig& config) {
-    config.model = {.path = saved_model(Method::sft)};
+  static const std::string folder = train_and_save(sft(), directory, [](RunConfig& config) {
+    config.model = {.path = saved_model(sft())};
     config.adapter.kind = "lora";
     config.adapter.rank = 3;
   });
@@ -59,15 +59,14 @@ std::string saved_adapter() {
 
 std::string saved_scoring_adapter() {
   static const test::TemporaryDirectory directory(test::Storage::memory);
-  static const std::string folder =
-      train_and_save(Method::reward, directory, [](RunConfig& config) {
-        config.model.path = saved_model(Method::sft);
-        config.model.preset = "";
-        config.model.overrides = nlohmann::json::object();
-        config.adapter.kind = "lora";
-        config.adapter.rank = 3;
-        config.adapter.modules_to_save = {"score"};
-      });
+  static const std::string folder = train_and_save(reward(), directory, [](RunConfig& config) {
+    config.model.path = saved_model(sft());
+    config.model.preset = "";
+    config.model.overrides = nlohmann::json::object();
+    config.adapter.kind = "lora";
+    config.adapter.rank = 3;
+    config.adapter.modules_to_save = {"score"};
+  });
   return folder;
 }
 

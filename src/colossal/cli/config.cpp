@@ -11,7 +11,7 @@
 #include "colossal/cli/inference_arguments.h"
 #include "colossal/job/parallel_config.h"
 #include "colossal/job/run_config.h"
-#include "colossal/tune/tune_config.h"
+#include "colossal/tune/tuning_method.h"
 
 namespace colossal::cli {
 namespace {
@@ -72,7 +72,7 @@ struct MethodKeys {
   KeyHelp key;
 };
 
-std::vector<KeyHelp> helps_of(tune::Method method) {
+std::vector<KeyHelp> helps_of(const tune::TuningMethod& method) {
   RunConfig run;
   tune::TuneConfig config;
   ConfigSchema schema;
@@ -95,21 +95,21 @@ const KeyHelp* find(const std::vector<KeyHelp>& keys, const std::string& name) {
 // Returns a table with one row for all methods that describe a key in the same words.
 std::string tuning_keys(const std::vector<KeyHelp>& of_training) {
   std::vector<MethodKeys> rows;
-  for (const auto& [name, method] : tune::method_names()) {
-    for (const KeyHelp& key : helps_of(method)) {
+  for (const tune::TuningMethod* const method : tune::all_methods()) {
+    for (const KeyHelp& key : helps_of(*method)) {
       if (find(of_training, key.key)) continue;
       const auto found = std::ranges::find_if(
           rows, [&](const MethodKeys& each) { return same_key(each.key, key); });
       if (found == rows.end()) {
-        rows.push_back({{name}, key});
+        rows.push_back({{method->name()}, key});
       } else {
-        found->methods.push_back(name);
+        found->methods.push_back(method->name());
       }
     }
   }
   std::ranges::stable_sort(rows, {}, [](const MethodKeys& each) { return each.key.key; });
   std::string text = "\n| key | methods | default | values | |\n|---|---|---|---|---|\n";
-  const std::size_t all = tune::method_names().size();
+  const std::size_t all = tune::all_methods().size();
   for (const MethodKeys& each : rows) {
     const std::string methods =
         each.methods.size() == all ? "all" : fmt::format("{}", fmt::join(each.methods, ", "));
@@ -123,9 +123,9 @@ std::string tuning_keys(const std::vector<KeyHelp>& of_training) {
 std::string tuning_defaults(const std::vector<KeyHelp>& of_training) {
   std::string head = "\n| key | `train`", rule = "|---|---", text;
   std::vector<std::vector<KeyHelp>> methods;
-  for (const auto& [name, method] : tune::method_names()) {
-    methods.push_back(helps_of(method));
-    head += fmt::format(" | `{}`", name);
+  for (const tune::TuningMethod* const method : tune::all_methods()) {
+    methods.push_back(helps_of(*method));
+    head += fmt::format(" | `{}`", method->name());
     rule += "|---";
   }
   for (const KeyHelp& key : of_training) {

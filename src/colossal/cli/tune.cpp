@@ -8,24 +8,23 @@
 #include "colossal/cli/key_flags.h"
 #include "colossal/cli/training_run.h"
 #include "colossal/comm/world.h"
-#include "colossal/tune/methods/tasks.h"
 #include "colossal/tune/resolve.h"
 #include "colossal/tune/rollout/sampling_beside.h"
+#include "colossal/tune/tuning_method.h"
 
 namespace colossal::cli {
 namespace {
 
-using tune::Method;
+using tune::TuningMethod;
 
 // The keys of run.toml with the method's defaults, and the method's own keys.
 struct TuneSchema {
-  explicit TuneSchema(Method chosen) : method(chosen) {
+  explicit TuneSchema(const TuningMethod& method) {
     tune::set_defaults(method, run, config);
     tune::describe(schema, method, config);
     describe(schema, run);
   }
 
-  Method method;
   RunConfig run;
   tune::TuneConfig config;
   ConfigSchema schema;
@@ -45,19 +44,19 @@ Job fit_beside(int64_t beside, const Job& job) {
   }
 }
 
-TrainingRun read_run(Method method, const RunArguments& arguments) {
+TrainingRun read_run(const TuningMethod& method, const RunArguments& arguments) {
   TuneSchema keys(method);
   keys.schema.read_file(arguments.file);
   for (const std::string& flag : arguments.flags) keys.schema.set_flag(flag);
   find_models(keys.run);
   tune::find_models(keys.config);
   tune::validate(method, keys.run, keys.config);
-  const tune::Tuning tuning{method, keys.config};
-  TrainingRun run{.words = {"tune", tune::method_name(method)},
+  const tune::Tuning tuning{&method, keys.config};
+  TrainingRun run{.words = {"tune", method.name()},
                   .arguments = arguments,
                   .given = {},
                   .make_task = tune::make_task(tuning)};
-  run.given.command = fmt::format("tune {}", tune::method_name(method));
+  run.given.command = fmt::format("tune {}", method.name());
   run.given.values = keys.schema.values();
   for (const ConfigSchema::Value& value : run.given.values) {
     if (value.source != ConfigSource::by_default) run.given.keys.insert(value.key);
@@ -69,7 +68,7 @@ TrainingRun read_run(Method method, const RunArguments& arguments) {
   run.given.config = keys.run;
   run.concurrent_work = [tuning](const Job& job) -> std::string {
     const auto device = comm::device_alone(job.config.parallel.world);
-    const bool samples = tune::samples_during_updates(tuning.method, tuning.config, job, device);
+    const bool samples = tune::samples_during_updates(tuning, job, device);
     return samples ? "the sampler (tune.overlap_sampling)" : "";
   };
   run.dry_run_job = [tuning](const Job& job) {
@@ -94,23 +93,23 @@ void add_tune(CLI::App& app, int& exit_code) {
   CLI::App* tune_command =
       app.add_subcommand("tune", "Fine-tune or align a model with one of these methods");
   tune_command->require_subcommand(1);
-  for (const auto& [name, method] : tune::method_names()) {
+  for (const TuningMethod* const method : tune::all_methods()) {
     auto arguments = std::make_shared<RunArguments>();
-    CLI::App* command = tune_command->add_subcommand(name, tune::describe_method(method));
+    CLI::App* command = tune_command->add_subcommand(method->name(), method->description());
     add_run_arguments(*command, *arguments,
                       "Start this many ranks on this machine [1]. Leave it out if srun, mpirun, "
                       "torchrun or colossal run starts the ranks");
     add_elastic_arguments(*command, *arguments);
-    command->footer([method = method] {
-      const TuneSchema keys(method);
+    command->footer([method] {
+      const TuneSchema keys(*method);
       return "Keys of run.toml with their defaults for this method. Each is also a flag "
              "--section.key=value, which overrides the file:\n\n" +
              keys.schema.help();
     });
-    command->callback([arguments, command, method = method, &exit_code] {
-      arguments->flags = key_flags(*command, TuneSchema(method).schema);
+    command->callback([arguments, command, method, &exit_code] {
+      arguments->flags = key_flags(*command, TuneSchema(*method).schema);
       exit_code = run_training(
-          *arguments, [method](const RunArguments& given) { return read_run(method, given); });
+          *arguments, [method](const RunArguments& given) { return read_run(*method, given); });
     });
   }
 }

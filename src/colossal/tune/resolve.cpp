@@ -1,11 +1,12 @@
 #include "colossal/tune/resolve.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 
 #include "colossal/adapters/peft_folder.h"
 #include "colossal/base/error.h"
-#include "colossal/base/log.h"
 #include "colossal/base/units.h"
 #include "colossal/data/images/image_source.h"
 #include "colossal/io/hub_cache.h"
@@ -20,11 +21,6 @@ namespace {
 constexpr int64_t kDefaultLength = 1024;
 constexpr int64_t kDefaultPromptLength = 512;  // for methods that sample
 
-// Whether the lines are prompts only, because the model samples all completions.
-bool has_prompts_alone(const Tuning& tuning) {
-  return is_online(tuning.method) || (tuning.method == Method::distill && tuning.config.lmbda == 1);
-}
-
 int64_t parameters_in(const std::string& folder, const std::string& setting) {
   try {
     const auto adapted = adapters::adapted_model(folder);
@@ -37,18 +33,15 @@ int64_t parameters_in(const std::string& folder, const std::string& setting) {
 
 // Returns the number of parameters of the frozen models that a run holds.
 int64_t frozen_parameters(const Tuning& tuning, const Job& job) {
-  const bool has_copy = has_reference(tuning.method, tuning.config) && !Reference::is_base(job);
+  const bool has_copy = tuning.method->has_reference(tuning.config) && !Reference::is_base(job);
   int64_t parameters = has_copy ? job.model.facts.parameters : 0;
   for (const std::string& reward : tuning.config.reward) {
     if (const auto folder = reward_model_folder(reward)) {
       parameters += parameters_in(*folder, fmt::format("tune.reward = \"{}\"", reward));
     }
   }
-  if (!tuning.config.teacher.empty()) {
-    parameters += parameters_in(tuning.config.teacher, "tune.teacher");
-  } else if (tuning.method == Method::draft_head) {
-    parameters += parameters_in(job.config.model.path, "model.path");
-  }
+  const TuningMethod::Teacher teacher = tuning.method->teacher(job.config, tuning.config);
+  if (!teacher.folder.empty()) parameters += parameters_in(teacher.folder, teacher.setting);
   return parameters;
 }
 
@@ -59,16 +52,11 @@ int64_t bytes_of_frozen(const Tuning& tuning, const Job& job) {
   const int64_t parts =
       int64_t{strategy.tp} * strategy.pp * (strategy.zero == 3 ? strategy.dp * strategy.sp : 1);
   int64_t numbers = frozen_parameters(tuning, job) / parts;
-  if (tuning.method == Method::distill || tuning.method == Method::draft_head) {
+  if (!tuning.method->teacher(job.config, tuning.config).folder.empty()) {
     numbers += job.share * job.sequence_length * job.model.facts.vocabulary /
                (int64_t{strategy.sp} * strategy.tp);
   }
   return numbers * static_cast<int64_t>(c10::elementSize(job.precision.compute));
-}
-
-bool has_pairs(Method method) {
-  return method != Method::sft && method != Method::classify && method != Method::kto &&
-         method != Method::distill && method != Method::draft_head && !is_online(method);
 }
 
 // Returns the number of samples: lines or, with packing, rows, for which the lines must be
@@ -80,77 +68,27 @@ int64_t count_samples(const Tuning& tuning, const RunConfig& run) {
   return std::ssize(pack_samples(found.samples, *run.data.sequence_length, *tuning.config.packing));
 }
 
-// Sets the labels of a model that reads images: its own if those of data.train are among them.
-void resolve_image_labels(const models::ModelSpecification& model, RunConfig& run) {
-  const auto source = data::open_image_source(run.data.train);
-  const std::vector<std::string>& classes = source->classes();
-  if (classes.size() < 2) {
-    throw ConfigError(fmt::format(
-        "data.train: the images have {}, so there is nothing to tell apart; give each class a "
-        "folder, or each line a \"label\"",
-        classes.empty() ? "no labels" : fmt::format("one label (\"{}\")", classes.front())));
-  }
-  if (model.facts.scores > 0 && !run.model.path.empty()) {
-    const std::vector<std::string> own = labels_of(model).names;
-    const auto is_own = [&](const std::string& name) {
-      return std::ranges::find(own, name) != own.end();
-    };
-    if (std::ranges::all_of(classes, is_own)) {
-      run.model.labels = own;
-      return;
-    }
-    log::info(
-        "the model's {} labels do not include all of data.train's: it gets a new head for these {}",
-        format_count(std::ssize(own)), format_count(std::ssize(classes)));
-    run.model.replace_labels = true;
-  }
-  run.model.labels = classes;
-  run.model.problem_type = problem_name(Problem::single_label);
-}
-
-// Sets the labels of the model: its own if it gives labels, else those of the lines in data.train.
-void resolve_labels(const Tuning& tuning, const models::ModelSpecification& model, RunConfig& run) {
-  const std::optional<Problem> asked = tuning.config.problem_type;
-  if (model.facts.scores > 0) {
-    const Labels own = labels_of(model);
-    if (asked && *asked != own.problem) {
-      throw ConfigError(fmt::format(
-          "tune.problem_type = \"{}\": the model in {} has problem_type \"{}\"; leave the key out",
-          problem_name(*asked), run.model.path, problem_name(own.problem)));
-    }
-    run.model.labels = own.names;
-    return;
-  }
-  const Labels found = find_labels(run.data.train, "data.train", tuning.config.label_field, asked,
-                                   run.data.invalid, run.data.format);
-  if (found.names.size() < 2 && found.problem == Problem::single_label) {
-    throw ConfigError(fmt::format(
-        "data.train: all lines have the same label ({}), so there is nothing to tell apart",
-        fmt::join(found.names, "")));
-  }
-  run.model.labels = found.names;
-  run.model.problem_type = problem_name(found.problem);
-}
-
 void refuse_encoder(const Tuning& tuning, const models::ModelSpecification& model) {
-  if (tuning.method == Method::classify || model.facts.causal) return;
+  if (tuning.method->takes_encoders() || model.facts.causal) return;
   throw ConfigError(fmt::format(
       "colossal tune {} trains decoders, which predict the next token, but the model is "
       "an encoder; encoders are trained by colossal tune classify and, to predict "
       "masked tokens, by colossal train",
-      method_name(tuning.method)));
+      tuning.method->name()));
 }
 
 // Encoder-decoders have the methods whose data has prompts and completions and that sample nothing.
 void refuse_encoder_decoder(const Tuning& tuning, const models::ModelSpecification& model) {
   if (model.facts.encoder_layers == 0) return;
-  constexpr Method kPossible[] = {Method::sft, Method::dpo, Method::orpo, Method::simpo,
-                                  Method::cpo};
-  if (std::ranges::find(kPossible, tuning.method) == std::end(kPossible)) {
-    throw ConfigError(fmt::format(
-        "colossal tune {}: not available for encoder-decoders such as {}; available are sft, dpo, "
-        "orpo, simpo and cpo",
-        method_name(tuning.method), model.facts.family));
+  if (!tuning.method->takes_encoder_decoders()) {
+    std::vector<std::string> possible;
+    for (const TuningMethod* const method : all_methods()) {
+      if (method->takes_encoder_decoders()) possible.push_back(method->name());
+    }
+    throw ConfigError(
+        fmt::format("colossal tune {}: not available for encoder-decoders such as {}; available "
+                    "are {}",
+                    tuning.method->name(), model.facts.family, fmt::join(possible, ", ")));
   }
   if (tuning.config.packing) {
     throw ConfigError(
@@ -173,7 +111,7 @@ void find_models(TuneConfig& config) {
 
 std::string default_sequence_length(const Tuning& tuning) {
   const std::string most =
-      has_prompts_alone(tuning)
+      tuning.method->has_prompts_alone(tuning.config)
           ? fmt::format("{} + tune.max_completion_length", kDefaultPromptLength)
           : format_count(kDefaultLength);
   return "the model's maximum length, at most " + most;
@@ -184,21 +122,17 @@ void resolve(const Tuning& tuning, bool has_steps, RunConfig& run) {
   refuse_encoder(tuning, model);
   refuse_encoder_decoder(tuning, model);
   const bool reads_images = model.transformer.patches.has_value();
-  if (tuning.method == Method::classify && reads_images) {
-    resolve_image_labels(model, run);
-  } else if (tuning.method == Method::classify) {
-    resolve_labels(tuning, model, run);
-  }
+  tuning.method->resolve(model, tuning.config, run);
   if (reads_images && !run.data.sequence_length) run.data.sequence_length = model.facts.positions;
   if (!run.data.sequence_length) {
     const int64_t before = run.adapter.kind == "prefix" ? run.adapter.virtual_tokens : 0;
     const int64_t positions = model.facts.positions - before;
-    const int64_t length = has_prompts_alone(tuning)
+    const int64_t length = tuning.method->has_prompts_alone(tuning.config)
                                ? kDefaultPromptLength + tuning.config.max_completion_length
                                : kDefaultLength;
     run.data.sequence_length = std::min(length, positions);
   }
-  if (has_prompts_alone(tuning) &&
+  if (tuning.method->has_prompts_alone(tuning.config) &&
       *run.data.sequence_length <= tuning.config.max_completion_length) {
     throw ConfigError(
         fmt::format("tune.max_completion_length = {} with data.sequence_length = {}: there is no "
@@ -209,7 +143,7 @@ void resolve(const Tuning& tuning, bool has_steps, RunConfig& run) {
   if (has_steps || run.train.global_batch < 1) return;
   auto samples = static_cast<double>(reads_images ? data::open_image_source(run.data.train)->size()
                                                   : count_samples(tuning, run));
-  if (is_online(tuning.method)) {
+  if (tuning.method->is_online()) {
     samples *= static_cast<double>(tuning.config.num_generations * tuning.config.num_iterations);
   }
   run.train.steps = std::max<int64_t>(
@@ -218,14 +152,13 @@ void resolve(const Tuning& tuning, bool has_steps, RunConfig& run) {
 }
 
 int64_t extra_bytes_during_updates(const Tuning& tuning, const Job& job) {
-  const bool samples =
-      samples_during_updates(tuning.method, tuning.config, job, /*device=*/c10::kCPU);
+  const bool samples = samples_during_updates(tuning, job, /*device=*/c10::kCPU);
   return bytes_of_frozen(tuning, job) + (samples ? sampler_bytes(tuning.config, job) : 0);
 }
 
 Job dry_run_job(const Tuning& tuning, const Job& job, int64_t extra_bytes) {
   Job rows = job;
-  if (has_pairs(tuning.method)) {
+  if (tuning.method->has_pairs()) {
     rows.config.train.global_batch *= 2;
     rows.share *= 2;
     rows.micro_batch *= 2;

@@ -1,6 +1,6 @@
-// The configuration of `colossal tune`: the tuning methods, and the keys of the section [tune],
-// which add to the configuration of a training run (RunConfig). Most keys have the names of TRL
-// 1.16 and its defaults for the method (set_defaults()).
+// The values of the keys of `colossal tune`, which add to the configuration of a training run
+// (RunConfig). Most keys have the names of TRL 1.16 and its defaults for the method. A method
+// (tuning_method.h) says which keys it has.
 #pragma once
 
 #include <chrono>
@@ -9,9 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "colossal/base/config_schema.h"
 #include "colossal/data/packing.h"
-#include "colossal/job/run_config.h"
 #include "colossal/tune/methods/advantages.h"
 #include "colossal/tune/methods/losses.h"
 #include "colossal/tune/methods/policy_losses.h"
@@ -19,39 +17,14 @@
 
 namespace colossal::tune {
 
-// The tuning methods; tasks.h describes each.
-enum class Method {
-  sft,
-  reward,
-  classify,
-  dpo,
-  kto,
-  orpo,
-  simpo,
-  cpo,
-  grpo,
-  rloo,
-  ppo,
-  distill,
-  draft_head
-};
-// Whether a method is on-policy, i.e. trains on rewards of completions sampled from the model in
-// training: grpo, rloo and ppo.
-bool is_online(Method method);
-// Returns all methods with their names on the command line.
-std::vector<std::pair<std::string, Method>> method_names();
-const char* method_name(Method method);
-// Returns a description of the method in one line, for --help.
-const char* describe_method(Method method);
-
 // The values of the keys. A field has the name of its key in [tune], unless a comment names another
-// key. docs/tuning.md and describe() give the meaning and range of each key.
+// key. docs/tuning.md and TuningMethod::describe() give the meaning and range of each key.
 struct TuneConfig {
   // Passes over data.train, from which train.steps follows; ignored if train.steps is given.
   double epochs = 3;
   // data.packing: how samples are packed into rows; nullopt: one sample per row.
   std::optional<data::Packing> packing;
-  // Names as in dpo_loss_types(), cpo_loss_types() and (GRPO) policy_loss_types(), and as tasks.h
+  // Names as in dpo_loss_types(), cpo_loss_types() and (GRPO) policy_loss_types(), and as methods.h
   // says for SFT and KTO; only DPO may have several. {"simpo"} for SimPO; empty for the other
   // methods with only one loss.
   std::vector<std::string> loss_type;
@@ -152,18 +125,5 @@ struct TuneConfig {
   // Returns the number of updates that train on each generation.
   int64_t updates_per_generation() const { return num_iterations * steps_per_generation; }
 };
-
-// Whether a run uses a reference model (reference.h).
-bool has_reference(Method method, const TuneConfig& config);
-
-// Sets the method's defaults in `config`, and in `run` for keys of other sections ([optimizer],
-// [train], ...). Call it first, before describe() and before configuration files are read.
-void set_defaults(Method method, RunConfig& run, TuneConfig& config);
-// Declares the method's keys in `schema`, with their descriptions and ranges. The schema then reads
-// their values into `config`, which must outlive it.
-void describe(ConfigSchema& schema, Method method, TuneConfig& config);
-
-// Throws ConfigError if values are inconsistent. Reads no files of data or models.
-void validate(Method method, const RunConfig& run, const TuneConfig& config);
 
 }  // namespace colossal::tune

@@ -12,8 +12,8 @@
 #include "colossal/image/mixing.h"
 #include "colossal/training/image_inputs.h"
 #include "colossal/training/image_task.h"
+#include "colossal/tune/methods/image_classification.h"
 #include "colossal/tune/methods/reference.h"
-#include "colossal/tune/methods/tasks.h"
 
 namespace colossal::tune {
 namespace {
@@ -131,7 +131,8 @@ std::vector<report::Picture> ImageClassification::pictures(Engine& engine) {
 
 }  // namespace
 
-std::unique_ptr<TrainingTask> make_classify_images(const Job& job, const ParallelContext& context) {
+std::unique_ptr<TrainingTask> make_image_classification(const Job& job,
+                                                        const ParallelContext& context) {
   return std::make_unique<ImageClassification>(job, context);
 }
 

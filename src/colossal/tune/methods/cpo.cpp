@@ -2,7 +2,8 @@
 
 #include "colossal/data/text_batch.h"
 #include "colossal/ops/loss/linear_cross_entropy.h"
-#include "colossal/tune/methods/tasks.h"
+#include "colossal/tune/methods/methods.h"
+#include "colossal/tune/methods/shared_keys.h"
 #include "colossal/tune/samples/pairs.h"
 
 namespace colossal::tune {
@@ -103,16 +104,100 @@ class Orpo final : public WithoutReference {
   }
 };
 
+// What CPO and SimPO share.
+class CpoKeys : public TuningMethod {
+ public:
+  bool has_pairs() const override { return true; }
+  bool takes_encoder_decoders() const override { return true; }
+
+  void describe(ConfigSchema& schema, TuneConfig& config) const override {
+    describe_beta(
+        schema, config,
+        "How sharply the loss separates chosen from rejected completions: larger is sharper.");
+    describe_label_smoothing(schema, config);
+    schema.add("tune.simpo_gamma", &config.simpo_gamma,
+               "With loss_type = simpo: the target margin between the chosen and the rejected "
+               "completion.");
+    schema.add("tune.cpo_alpha", &config.cpo_alpha,
+               "The weight of the supervised loss of the chosen completion, per token.",
+               {.minimum = 0});
+    schema.add("tune.alpha", &config.alpha,
+               "How strongly AlphaPO transforms rewards away from log-probabilities. 0: rewards "
+               "are log-probabilities.");
+  }
+
+  std::unique_ptr<TrainingTask> make_task(const Job& job, const ParallelContext& context,
+                                          const Tuning& tuning,
+                                          const Reading& reading) const override {
+    return std::make_unique<Cpo>(job, context, tuning, reading);
+  }
+};
+
+class CpoMethod final : public CpoKeys {
+ public:
+  std::string name() const override { return "cpo"; }
+  std::string description() const override {
+    return "Preference tuning on pairs, plus supervised fine-tuning on the better completion; no "
+           "reference model (CPO)";
+  }
+  std::vector<std::string> loss_types() const override { return cpo_loss_types(); }
+  void set_defaults(RunConfig&, TuneConfig& config) const override {
+    config.loss_type = {"sigmoid"};
+  }
+};
+
+class SimpoMethod final : public CpoKeys {
+ public:
+  std::string name() const override { return "simpo"; }
+  std::string description() const override {
+    return "Preference tuning on pairs, by mean log-probabilities per token; no reference model "
+           "(SimPO)";
+  }
+  void set_defaults(RunConfig&, TuneConfig& config) const override {
+    config.loss_type = {"simpo"};
+    config.cpo_alpha = 0;
+  }
+};
+
+class OrpoMethod final : public TuningMethod {
+ public:
+  std::string name() const override { return "orpo"; }
+  std::string description() const override {
+    return "Supervised fine-tuning on chosen completions plus preference tuning against rejected "
+           "ones; no reference model (ORPO)";
+  }
+
+  bool has_pairs() const override { return true; }
+  bool takes_encoder_decoders() const override { return true; }
+  void set_defaults(RunConfig&, TuneConfig&) const override {}
+  void describe(ConfigSchema& schema, TuneConfig& config) const override {
+    describe_beta(
+        schema, config,
+        "The weight of the odds-ratio loss, relative to the loss of the chosen completion.");
+  }
+
+  std::unique_ptr<TrainingTask> make_task(const Job& job, const ParallelContext& context,
+                                          const Tuning& tuning,
+                                          const Reading& reading) const override {
+    return std::make_unique<Orpo>(job, context, tuning, reading);
+  }
+};
+
 }  // namespace
 
-std::unique_ptr<TrainingTask> make_cpo(const Job& job, const ParallelContext& context,
-                                       const Tuning& tuning, const Reading& reading) {
-  return std::make_unique<Cpo>(job, context, tuning, reading);
+const TuningMethod& cpo() {
+  static const CpoMethod method;
+  return method;
 }
 
-std::unique_ptr<TrainingTask> make_orpo(const Job& job, const ParallelContext& context,
-                                        const Tuning& tuning, const Reading& reading) {
-  return std::make_unique<Orpo>(job, context, tuning, reading);
+const TuningMethod& simpo() {
+  static const SimpoMethod method;
+  return method;
+}
+
+const TuningMethod& orpo() {
+  static const OrpoMethod method;
+  return method;
 }
 
 }  // namespace colossal::tune

@@ -8,9 +8,11 @@
 #include "colossal/engine/frozen_model.h"
 #include "colossal/ops/loss/linear_cross_entropy.h"
 #include "colossal/training/training_data.h"
+#include "colossal/tune/methods/methods.h"
 #include "colossal/tune/methods/policy_scorer.h"
 #include "colossal/tune/methods/reference.h"
-#include "colossal/tune/methods/tasks.h"
+#include "colossal/tune/methods/sample_task.h"
+#include "colossal/tune/methods/shared_keys.h"
 #include "colossal/tune/rollout/generation.h"
 #include "colossal/tune/rollout/rollout.h"
 
@@ -181,11 +183,65 @@ class Distill final : public SampleTask {
   std::optional<FrozenModel> teacher_;
 };
 
+class DistillMethod final : public TuningMethod {
+ public:
+  std::string name() const override { return "distill"; }
+  std::string description() const override {
+    return "Distillation: learn a teacher model's probabilities, on completions that the model "
+           "samples (GKD)";
+  }
+
+  bool has_prompts_alone(const TuneConfig& config) const override { return config.lmbda == 1; }
+  bool needs_prompts(const TuneConfig& config) const override { return config.lmbda > 0; }
+  Teacher teacher(const RunConfig&, const TuneConfig& config) const override {
+    return {"tune.teacher", config.teacher};
+  }
+
+  void set_defaults(RunConfig&, TuneConfig& config) const override { config.beta = 1; }
+
+  void describe(ConfigSchema& schema, TuneConfig& config) const override {
+    schema.add(
+        "tune.teacher", &config.teacher,
+        "The folder of the teacher model, or its name on the Hugging Face Hub if it has been "
+        "downloaded. It needs the same vocabulary, but may be of another "
+        "size or family.",
+        {.per_rank = true});
+    schema.add(
+        "tune.beta", &config.beta,
+        "Which divergence from the teacher is the loss. 0: KL(teacher || model), forward. 1: "
+        "KL(model || teacher), reverse. Between: the generalized Jensen-Shannon divergence.",
+        {.minimum = 0, .maximum = 1});
+    schema.add("tune.lmbda", &config.lmbda,
+               "Fraction of the steps that train on completions sampled from the model itself. The "
+               "others train on the completions of data.train.",
+               {.minimum = 0, .maximum = 1});
+    describe_sampling(schema, config);
+  }
+
+  void validate(const RunConfig& run, const TuneConfig& config) const override {
+    if (config.teacher.empty()) {
+      throw ConfigError("tune.teacher is empty: distill needs a teacher model; give its folder");
+    }
+    if (config.lmbda == 1 && !run.data.validation.empty()) {
+      throw ConfigError(
+          "data.validation with tune.lmbda = 1: all completions are sampled then, so lines need no "
+          "completions and there is no validation loss; leave data.validation out, or use a "
+          "tune.lmbda below 1 and lines with completions");
+    }
+  }
+
+  std::unique_ptr<TrainingTask> make_task(const Job& job, const ParallelContext& context,
+                                          const Tuning& tuning,
+                                          const Reading& reading) const override {
+    return std::make_unique<Distill>(job, context, tuning, reading);
+  }
+};
+
 }  // namespace
 
-std::unique_ptr<TrainingTask> make_distill(const Job& job, const ParallelContext& context,
-                                           const Tuning& tuning, const Reading& reading) {
-  return std::make_unique<Distill>(job, context, tuning, reading);
+const TuningMethod& distill() {
+  static const DistillMethod method;
+  return method;
 }
 
 }  // namespace colossal::tune

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "colossal/base/error.h"
 #include "colossal/data/text_batch.h"
+#include "colossal/tune/methods/methods.h"
 #include "colossal/tune/methods/reference.h"
-#include "colossal/tune/methods/tasks.h"
+#include "colossal/tune/methods/shared_keys.h"
 #include "colossal/tune/samples/pairs.h"
 
 namespace colossal::tune {
@@ -87,11 +89,71 @@ class Dpo final : public PairTask {
   std::optional<Reference> reference_;
 };
 
+class DpoMethod final : public TuningMethod {
+ public:
+  std::string name() const override { return "dpo"; }
+  std::string description() const override {
+    return "Preference tuning on pairs of a better and a worse completion, with a reference "
+           "model (DPO, variants)";
+  }
+
+  std::vector<std::string> loss_types() const override { return dpo_loss_types(); }
+  bool sums_losses() const override { return true; }
+  bool has_pairs() const override { return true; }
+  bool has_reference(const TuneConfig&) const override { return true; }
+  bool takes_encoder_decoders() const override { return true; }
+
+  void set_defaults(RunConfig& run, TuneConfig& config) const override {
+    run.train.dropout = 0;
+    config.loss_type = {"sigmoid"};
+  }
+
+  void describe(ConfigSchema& schema, TuneConfig& config) const override {
+    describe_beta(schema, config,
+                  "How closely the model stays to the reference model: larger is closer.");
+    describe_label_smoothing(schema, config);
+    schema.add("tune.f_divergence_type", &config.f_divergence_type,
+               "The divergence from the reference model that scores completions.");
+    schema.add("tune.f_alpha_divergence_coef", &config.f_alpha_divergence_coef,
+               "The alpha of f_divergence_type = alpha_divergence.");
+    schema.add("tune.discopop_tau", &config.discopop_tau,
+               "The temperature of loss_type = discopop.", {.minimum = 1e-9});
+    schema.add("tune.ld_alpha", &config.ld_alpha,
+               "The weight of the extra tokens of the longer completion of a pair. Below 1: length "
+               "has less influence.",
+               {.minimum = 0, .maximum = 1, .unset = "1"});
+  }
+
+  void validate(const RunConfig&, const TuneConfig& config) const override {
+    const auto has = [&](const char* type) {
+      return std::ranges::find(config.loss_type, type) != config.loss_type.end();
+    };
+    if (has("exo_pair") && (config.label_smoothing <= 0 || config.label_smoothing >= 1)) {
+      throw ConfigError(fmt::format(
+          "tune.loss_type = \"exo_pair\" with tune.label_smoothing = {}: the loss needs the "
+          "logarithm of the smoothing; use more than 0 and less than 1, such as 0.001",
+          config.label_smoothing));
+    }
+    if (has("robust") && config.label_smoothing >= 0.5) {
+      throw ConfigError(fmt::format(
+          "tune.loss_type = \"robust\" with tune.label_smoothing = {}: must be from 0 to "
+          "less than 0.5; at 0.5 labels carry no information",
+          config.label_smoothing));
+    }
+  }
+
+  std::unique_ptr<TrainingTask> make_task(const Job& job, const ParallelContext& context,
+                                          const Tuning& tuning,
+                                          const Reading& reading) const override {
+    return std::make_unique<Dpo>(job, context, tuning, reading);
+  }
+};
+
 }  // namespace
 
-std::unique_ptr<TrainingTask> make_dpo(const Job& job, const ParallelContext& context,
-                                       const Tuning& tuning, const Reading& reading) {
-  return std::make_unique<Dpo>(job, context, tuning, reading);
+const TuningMethod& dpo() {
+  static const DpoMethod method;
+  return method;
 }
 
 }  // namespace colossal::tune

@@ -5,8 +5,9 @@
 #include "colossal/data/text_batch.h"
 #include "colossal/engine/frozen_model.h"
 #include "colossal/ops/loss/linear_cross_entropy.h"
+#include "colossal/tune/methods/methods.h"
 #include "colossal/tune/methods/reference.h"
-#include "colossal/tune/methods/tasks.h"
+#include "colossal/tune/methods/sample_task.h"
 
 namespace colossal::tune {
 namespace {
@@ -110,11 +111,51 @@ class DraftHead final : public SampleTask {
   std::optional<FrozenModel> teacher_;
 };
 
+class DraftHeadMethod final : public TuningMethod {
+ public:
+  std::string name() const override { return "draft_head"; }
+  std::string description() const override {
+    return "Train a small head that guesses a model's next tokens from its hidden states, for "
+           "--speculate=eagle (EAGLE)";
+  }
+
+  Teacher teacher(const RunConfig& run, const TuneConfig& config) const override {
+    return config.teacher.empty() ? Teacher{"model.path", run.model.path}
+                                  : Teacher{"tune.teacher", config.teacher};
+  }
+
+  void set_defaults(RunConfig& run, TuneConfig&) const override {
+    run.optimizer.learning_rate = 3e-4;
+    run.model.draft_head = true;
+  }
+
+  void describe(ConfigSchema& schema, TuneConfig& config) const override {
+    schema.add("tune.teacher", &config.teacher,
+               "The folder of the model to guess tokens for. Empty: the model in model.path. Give "
+               "it if model.path is the folder of a head to train further.",
+               {.per_rank = true});
+  }
+
+  void validate(const RunConfig& run, const TuneConfig&) const override {
+    if (run.parallel.tp_mode == "1d") return;
+    throw ConfigError(fmt::format(
+        "parallel.tp_mode = \"{}\" with tune draft_head: this mode shards linear layers in pairs, "
+        "but the head's first linear layer is not part of a pair; use parallel.tp_mode = \"1d\"",
+        run.parallel.tp_mode));
+  }
+
+  std::unique_ptr<TrainingTask> make_task(const Job& job, const ParallelContext& context,
+                                          const Tuning& tuning,
+                                          const Reading& reading) const override {
+    return std::make_unique<DraftHead>(job, context, tuning, reading);
+  }
+};
+
 }  // namespace
 
-std::unique_ptr<TrainingTask> make_draft_head(const Job& job, const ParallelContext& context,
-                                              const Tuning& tuning, const Reading& reading) {
-  return std::make_unique<DraftHead>(job, context, tuning, reading);
+const TuningMethod& draft_head() {
+  static const DraftHeadMethod method;
+  return method;
 }
 
 }  // namespace colossal::tune

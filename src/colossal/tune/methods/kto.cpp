@@ -3,8 +3,10 @@
 
 #include "colossal/engine/state_shapes.h"
 #include "colossal/tune/methods/losses.h"
+#include "colossal/tune/methods/methods.h"
 #include "colossal/tune/methods/reference.h"
-#include "colossal/tune/methods/tasks.h"
+#include "colossal/tune/methods/sample_task.h"
+#include "colossal/tune/methods/shared_keys.h"
 #include "colossal/tune/rollout/completion_scores.h"
 #include "colossal/tune/samples/pairs.h"
 
@@ -143,11 +145,43 @@ class Kto final : public SampleTask {
   StagedModel policy_;
 };
 
+class KtoMethod final : public TuningMethod {
+ public:
+  std::string name() const override { return "kto"; }
+  std::string description() const override {
+    return "Preference tuning on single completions labelled desirable or undesirable, with a "
+           "reference model (KTO)";
+  }
+
+  std::vector<std::string> loss_types() const override { return {"kto", "apo_zero_unpaired"}; }
+  bool has_reference(const TuneConfig&) const override { return true; }
+
+  void set_defaults(RunConfig& run, TuneConfig& config) const override {
+    run.train.dropout = 0;
+    config.loss_type = {"kto"};
+  }
+
+  void describe(ConfigSchema& schema, TuneConfig& config) const override {
+    describe_beta(schema, config,
+                  "How closely the model stays to the reference model: larger is closer.");
+    schema.add("tune.desirable_weight", &config.desirable_weight,
+               "The weight of the loss of desirable completions.", {.minimum = 0});
+    schema.add("tune.undesirable_weight", &config.undesirable_weight,
+               "The weight of the loss of undesirable completions.", {.minimum = 0});
+  }
+
+  std::unique_ptr<TrainingTask> make_task(const Job& job, const ParallelContext& context,
+                                          const Tuning& tuning,
+                                          const Reading& reading) const override {
+    return std::make_unique<Kto>(job, context, tuning, reading);
+  }
+};
+
 }  // namespace
 
-std::unique_ptr<TrainingTask> make_kto(const Job& job, const ParallelContext& context,
-                                       const Tuning& tuning, const Reading& reading) {
-  return std::make_unique<Kto>(job, context, tuning, reading);
+const TuningMethod& kto() {
+  static const KtoMethod method;
+  return method;
 }
 
 }  // namespace colossal::tune

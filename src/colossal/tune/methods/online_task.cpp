@@ -60,7 +60,7 @@ std::unique_ptr<const ParallelContext> groups_beside_updates(const Job& job,
                                                              const Tuning& tuning) {
   const TuneConfig& config = tuning.config;
   if (config.max_staleness == 0 || !config.overlap_sampling) return nullptr;
-  if (!samples_during_updates(tuning.method, config, job, context.device())) {
+  if (!samples_during_updates(tuning, job, context.device())) {
     log::info("sampling does not overlap with updates, which changes only the speed: {}",
               reason_not_to_overlap(job, context.device()));
     return nullptr;

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "colossal/tune/methods/methods.h"
 #include "colossal/tune/methods/online_task.h"
-#include "colossal/tune/methods/tasks.h"
+#include "colossal/tune/methods/shared_keys.h"
 #include "colossal/tune/rollout/completion_scores.h"
 #include "colossal/tune/samples/pairs.h"
 
@@ -126,11 +127,69 @@ class Ppo final : public OnlineTask {
   }
 };
 
+class PpoMethod final : public TuningMethod {
+ public:
+  std::string name() const override { return "ppo"; }
+  std::string description() const override {
+    return "Reinforcement learning on rewards of sampled completions, with a value head (PPO)";
+  }
+
+  bool is_online() const override { return true; }
+  bool has_reference(const TuneConfig& config) const override { return config.beta != 0; }
+
+  void set_defaults(RunConfig& run, TuneConfig& config) const override {
+    run.optimizer.learning_rate = 3e-6;
+    run.model.value_head = true;
+    config.num_generations = 1;
+    config.num_iterations = 4;
+    config.beta = 0.05;
+    config.temperature = 0.7;
+    config.max_completion_length = 53;
+  }
+
+  void describe(ConfigSchema& schema, TuneConfig& config) const override {
+    describe_online(
+        schema, config,
+        "The KL penalty: how much divergence from the initial model lowers the reward.");
+    schema.add("tune.vf_coef", &config.vf_coef, "The weight of the value head's loss.",
+               {.minimum = 0});
+    schema.add(
+        "tune.cliprange_value", &config.cliprange_value,
+        "The clip range of the value loss: how far a predicted value may move from its value "
+        "when the completion was sampled.",
+        {.minimum = 0});
+    schema.add("tune.gamma", &config.gamma,
+               "The discount factor of generalized advantage estimation, applied to a reward for "
+               "each token before it.",
+               {.minimum = 0, .maximum = 1});
+    schema.add(
+        "tune.lam", &config.lam,
+        "The lambda of generalized advantage estimation. 1: advantages depend on the rewards "
+        "alone, "
+        "without bias but with high variance. 0: advantages depend on the next predicted value.",
+        {.minimum = 0, .maximum = 1});
+    schema.add("tune.whiten_rewards", &config.whiten_rewards,
+               "true: scale the rewards of tokens to standard deviation 1 over a generation.");
+    schema.add("tune.missing_eos_penalty", &config.missing_eos_penalty,
+               "Subtracted from the reward of a completion that is cut off before it ends.");
+  }
+
+  void validate(const RunConfig& run, const TuneConfig& config) const override {
+    validate_online(*this, run, config);
+  }
+
+  std::unique_ptr<TrainingTask> make_task(const Job& job, const ParallelContext& context,
+                                          const Tuning& tuning,
+                                          const Reading& reading) const override {
+    return std::make_unique<Ppo>(job, context, tuning, reading);
+  }
+};
+
 }  // namespace
 
-std::unique_ptr<TrainingTask> make_ppo(const Job& job, const ParallelContext& context,
-                                       const Tuning& tuning, const Reading& reading) {
-  return std::make_unique<Ppo>(job, context, tuning, reading);
+const TuningMethod& ppo() {
+  static const PpoMethod method;
+  return method;
 }
 
 }  // namespace colossal::tune

@@ -1,7 +1,7 @@
 #include <ATen/ops/zeros.h>
 
+#include "colossal/tune/methods/methods.h"
 #include "colossal/tune/methods/score_head.h"
-#include "colossal/tune/methods/tasks.h"
 #include "colossal/tune/samples/pairs.h"
 
 namespace colossal::tune {
@@ -64,11 +64,38 @@ class RewardModel final : public PairTask {
   }
 };
 
+class RewardMethod final : public TuningMethod {
+ public:
+  std::string name() const override { return "reward"; }
+  std::string description() const override {
+    return "Train a reward model, which gives each text a number, higher for the better of two";
+  }
+
+  bool has_pairs() const override { return true; }
+
+  void set_defaults(RunConfig& run, TuneConfig&) const override {
+    run.optimizer.learning_rate = 1e-4;
+    run.train.dropout = 0;
+    run.model.labels = models::numbered_labels(1);
+  }
+
+  void describe(ConfigSchema& schema, TuneConfig& config) const override {
+    schema.add("tune.center_rewards_coefficient", &config.center_rewards_coefficient,
+               "The weight of a term that keeps the mean reward of a pair near 0.", {.minimum = 0});
+  }
+
+  std::unique_ptr<TrainingTask> make_task(const Job& job, const ParallelContext& context,
+                                          const Tuning& tuning,
+                                          const Reading& reading) const override {
+    return std::make_unique<RewardModel>(job, context, tuning, reading);
+  }
+};
+
 }  // namespace
 
-std::unique_ptr<TrainingTask> make_reward(const Job& job, const ParallelContext& context,
-                                          const Tuning& tuning, const Reading& reading) {
-  return std::make_unique<RewardModel>(job, context, tuning, reading);
+const TuningMethod& reward() {
+  static const RewardMethod method;
+  return method;
 }
 
 }  // namespace colossal::tune

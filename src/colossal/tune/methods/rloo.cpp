@@ -1,8 +1,10 @@
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/tensor.h>
 
+#include "colossal/base/error.h"
+#include "colossal/tune/methods/methods.h"
 #include "colossal/tune/methods/online_task.h"
-#include "colossal/tune/methods/tasks.h"
+#include "colossal/tune/methods/shared_keys.h"
 #include "colossal/tune/rollout/completion_scores.h"
 #include "colossal/tune/samples/pairs.h"
 
@@ -54,11 +56,64 @@ class Rloo final : public OnlineTask {
   }
 };
 
+class RlooMethod final : public TuningMethod {
+ public:
+  std::string name() const override { return "rloo"; }
+  std::string description() const override {
+    return "Reinforcement learning: compares each sampled completion's reward with the mean of "
+           "the others (RLOO)";
+  }
+
+  bool is_online() const override { return true; }
+  bool has_reference(const TuneConfig& config) const override { return config.beta != 0; }
+
+  void set_defaults(RunConfig&, TuneConfig& config) const override {
+    config.num_generations = 2;
+    config.beta = 0.05;
+  }
+
+  void describe(ConfigSchema& schema, TuneConfig& config) const override {
+    describe_groups(schema, config);
+    describe_online(
+        schema, config,
+        "The KL penalty: how much divergence from the initial model lowers the reward.");
+    schema.add(
+        "tune.normalize_advantages", &config.normalize_advantages,
+        "true: shift and scale the advantages of a generation to mean 0 and standard deviation 1.");
+    schema.add(
+        "tune.reward_clip_range", &config.reward_clip_range,
+        "The lowest and the highest reward; rewards outside are set to these. Empty: no limits.");
+  }
+
+  void validate(const RunConfig& run, const TuneConfig& config) const override {
+    validate_online(*this, run, config);
+    const ImportanceCorrection correction = config.correction();
+    if (correction != ImportanceCorrection::none && !is_of_sequences(correction)) {
+      throw ConfigError(
+          "tune.importance_sampling_mode corrects single tokens, but rloo has one loss for a whole "
+          "completion; use sequence_truncate or sequence_mask");
+    }
+    if (!config.reward_clip_range.empty() &&
+        (config.reward_clip_range.size() != 2 ||
+         config.reward_clip_range[0] > config.reward_clip_range[1])) {
+      throw ConfigError(fmt::format(
+          "tune.reward_clip_range = [{}]: must be empty, or the lowest and the highest reward",
+          fmt::join(config.reward_clip_range, ", ")));
+    }
+  }
+
+  std::unique_ptr<TrainingTask> make_task(const Job& job, const ParallelContext& context,
+                                          const Tuning& tuning,
+                                          const Reading& reading) const override {
+    return std::make_unique<Rloo>(job, context, tuning, reading);
+  }
+};
+
 }  // namespace
 
-std::unique_ptr<TrainingTask> make_rloo(const Job& job, const ParallelContext& context,
-                                        const Tuning& tuning, const Reading& reading) {
-  return std::make_unique<Rloo>(job, context, tuning, reading);
+const TuningMethod& rloo() {
+  static const RlooMethod method;
+  return method;
 }
 
 }  // namespace colossal::tune

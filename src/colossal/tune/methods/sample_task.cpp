@@ -52,11 +52,9 @@ std::map<std::string, std::string> folders_beside(const Tuning& tuning, const Jo
   const auto add = [&](const char* setting, const std::string& folder) {
     if (!folder.empty()) folders[setting] = folder;
   };
-  add("tune.teacher", tuning.config.teacher);
-  if (tuning.method == Method::draft_head && tuning.config.teacher.empty()) {
-    add("model.path", run.model.path);
-  }
-  if (!has_reference(tuning.method, tuning.config)) return folders;
+  const TuningMethod::Teacher teacher = tuning.method->teacher(run, tuning.config);
+  add(teacher.setting.c_str(), teacher.folder);
+  if (!tuning.method->has_reference(tuning.config)) return folders;
   if (!job.model.adapter) add("model.path", run.model.path);  // else Trainer checks this folder
   if (!Reference::is_base(job)) add("adapter.resume_from", run.adapter.resume_from);
   return folders;
@@ -112,7 +110,7 @@ SampleOptions sample_options(const Tuning& tuning, const RunConfig& run) {
   SampleOptions options{.setting = "data.train",
                         .max_length = run.data.sequence_length.value_or(SampleOptions{}.max_length),
                         .completion_only = tuning.config.completion_only_loss,
-                        .needs_prompt = tuning.method == Method::distill && tuning.config.lmbda > 0,
+                        .needs_prompt = tuning.method->needs_prompts(tuning.config),
                         .assistant_only = tuning.config.assistant_only_loss,
                         .text_field = run.data.text_field,
                         .pair_field = tuning.config.pair_field,
@@ -289,7 +287,7 @@ double SampleTask::mean_over_ranks(double sum, double count) const {
 }
 
 nlohmann::json SampleTask::state() const {
-  nlohmann::json state{{"method", method_name(tuning_.method)},
+  nlohmann::json state{{"method", tuning_.method->name()},
                        {"samples", train_.samples.size()},
                        {"contents", train_.fingerprint},
                        {"tokenizer", tokenizer_->fingerprint()},
@@ -311,13 +309,13 @@ HeadLoss SampleTask::loss_to_record() const {
 }
 
 void SampleTask::check_resumed(const nlohmann::json& saved) const {
-  if (!saved.contains("method") || saved["method"] != method_name(tuning_.method)) {
+  if (!saved.contains("method") || saved["method"] != tuning_.method->name()) {
     throw ConfigError(
         fmt::format("the checkpoint belongs to {}, but this run is colossal tune {}; to start from "
                     "its weights, give model.path = its folder and another checkpoint.directory",
                     saved.contains("method") ? "colossal tune " + saved["method"].get<std::string>()
                                              : "colossal train",
-                    method_name(tuning_.method)));
+                    tuning_.method->name()));
   }
   refuse_other_tokenizer(saved, *tokenizer_, job_.tokenizer);
   if (context_.rank() != 0) return;  // the state is the same on all ranks

@@ -19,15 +19,9 @@
 #include "colossal/training/training_task.h"
 #include "colossal/tune/samples/collate.h"
 #include "colossal/tune/samples/samples.h"
-#include "colossal/tune/tune_config.h"
+#include "colossal/tune/tuning_method.h"
 
 namespace colossal::tune {
-
-// The tuning method and its settings; equal on all ranks.
-struct Tuning {
-  Method method = Method::sft;
-  TuneConfig config;
-};
 
 // Returns the options for read_samples() that a run's configuration demands, for data.train and
 // SampleKind::language_modeling. For data.validation or another kind, change `setting` or `kind` of

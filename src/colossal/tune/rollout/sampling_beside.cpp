@@ -123,9 +123,9 @@ std::string reason_not_to_overlap(const Job& job, c10::Device device) {
   return "";
 }
 
-bool samples_during_updates(Method method, const TuneConfig& config, const Job& job,
-                            c10::Device device) {
-  return is_online(method) && config.max_staleness > 0 && config.overlap_sampling &&
+bool samples_during_updates(const Tuning& tuning, const Job& job, c10::Device device) {
+  const TuneConfig& config = tuning.config;
+  return tuning.method->is_online() && config.max_staleness > 0 && config.overlap_sampling &&
          reason_not_to_overlap(job, device).empty();
 }
 

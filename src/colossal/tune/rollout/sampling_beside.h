@@ -9,7 +9,7 @@
 #include <string>
 
 #include "colossal/job/job.h"
-#include "colossal/tune/tune_config.h"
+#include "colossal/tune/tuning_method.h"
 
 namespace colossal::tune {
 
@@ -17,11 +17,10 @@ namespace colossal::tune {
 // time; "" if they can. device: on which the job computes.
 std::string reason_not_to_overlap(const Job& job, c10::Device device);
 
-// Returns whether a run samples while its updates run. True if is_online(method),
+// Returns whether a run samples while its updates run. True if TuningMethod::is_online(),
 // config.max_staleness is above 0, config.overlap_sampling is true, and reason_not_to_overlap() is
 // "".
-bool samples_during_updates(Method method, const TuneConfig& config, const Job& job,
-                            c10::Device device);
+bool samples_during_updates(const Tuning& tuning, const Job& job, c10::Device device);
 
 // Returns the bytes of a rank's KV cache plus the peak of the other tensors in the sampler's
 // largest forward pass, found by a dry run of that pass. The peak includes the scratch memory of

@@ -15,6 +15,17 @@ namespace colossal::nn {
 // activations. No gradient flows through it. Null: of all tokens.
 using TokenPart = std::function<at::Tensor(const at::Tensor& tokens, const StepContext& context)>;
 
+// The tokens of which this rank has activations between blocks, for layers that depend on where
+// tokens are.
+struct LocalTokens {
+  // Returns the context of these tokens alone, from that of all tokens of this rank's sequences.
+  // Null: they are the same.
+  std::function<StepContext(const StepContext& of_all)> context = nullptr;
+  // Whether activations are [tokens, features] instead of [batch, sequence, features].
+  bool are_flat = false;
+  int64_t first_feature = 0;  // global index of the first feature on this rank
+};
+
 // Sums a tensor over the ranks that divide activations between blocks. Differentiable: the gradient
 // of each rank's part is that of the sum, which must be the same on all ranks. Null: each rank has
 // whole activations.

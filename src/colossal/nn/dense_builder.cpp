@@ -142,9 +142,9 @@ HeadAdapter DenseBuilder::head_adapter(const std::string& name, const EmbeddingO
 
 std::unique_ptr<PositionEmbedding> DenseBuilder::position_embedding(
     const std::string& name, const EmbeddingOptions& options) {
-  auto weight = parameter(name, "weight", {options.vocabulary, options.features},
-                          options.initializer, whole());
-  return std::make_unique<DensePositionEmbedding>(weight, options.first_row);
+  const std::vector<int64_t> shape{options.vocabulary, options.features};
+  auto weight = parameter(name, "weight", shape, options.initializer, of_features(shape, 1));
+  return std::make_unique<DensePositionEmbedding>(weight, options.first_row, local_tokens());
 }
 
 std::unique_ptr<FeatureScale> DenseBuilder::feature_scale(const std::string& name, int64_t features,
@@ -596,7 +596,7 @@ std::unique_ptr<Norm> DenseBuilder::make_norm_over_heads(NormParts parts, HeadKi
 }
 
 std::unique_ptr<Dropout> DenseBuilder::dropout(const std::string& name, double probability) {
-  return std::make_unique<DenseDropout>(full_name(name), probability);
+  return std::make_unique<DenseDropout>(full_name(name), probability, local_tokens());
 }
 
 std::unique_ptr<Attention> DenseBuilder::attention(const std::string& name,

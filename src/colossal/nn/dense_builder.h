@@ -119,6 +119,7 @@ class DenseBuilder : public Builder {
   virtual Placement used_alike() const { return {}; }
   // Describe the part of activations between blocks that this rank has.
   virtual TokenPart token_part() const { return nullptr; }
+  virtual LocalTokens local_tokens() const { return {}; }
   virtual SumOfParts sum_of_parts() const { return nullptr; }
   // ModelPart::tower of the layers that are made now.
   int tower() const { return part_.tower; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "colossal/base/error.h"
 #include "colossal/nn/key_value_store.h"
@@ -66,11 +67,23 @@ at::Tensor rows_of_positions(const at::Tensor& positions, int64_t first_row) {
   return first_row == 0 ? positions : positions + first_row;
 }
 
+namespace {
+
+// Returns the context of the tokens of which this rank has activations; nullopt: of all tokens.
+std::optional<StepContext> local_context(const LocalTokens& tokens, const StepContext& of_all) {
+  return tokens.context ? std::optional(tokens.context(of_all)) : std::nullopt;
+}
+
+}  // namespace
+
 at::Tensor DensePositionEmbedding::forward(const StepContext& context) {
   LayerScope scope = scope_of(weight_);
+  const std::optional<StepContext> local = local_context(tokens_, context);
+  const TokenGrid& here = (local ? *local : context).tokens();
   const at::Tensor rows =
-      at::embedding(weight_.use(scope), rows_of_positions(context.tokens().positions, first_row_));
-  return rows.expand({context.tokens().batch, context.tokens().sequence, rows.size(-1)});
+      at::embedding(weight_.use(scope), rows_of_positions(here.positions, first_row_))
+          .expand({here.batch, here.sequence, -1});
+  return tokens_.are_flat ? rows.flatten(0, 1) : rows;
 }
 
 at::Tensor DenseLinear::forward(const at::Tensor& x, const StepContext& context) {
@@ -117,9 +130,13 @@ std::pair<at::Tensor, at::Tensor> DenseNorm::add_forward(const at::Tensor& x,
 at::Tensor DenseDropout::forward(const at::Tensor& x, const StepContext& context) {
   if (!context.training || probability_ == 0) return x;
   const LayerScope scope(stream_);
-  return ops::dropout(x, probability_,
-                      random_key(context.seed, static_cast<uint64_t>(context.step), stream_),
-                      context.sample_ids, context.tokens().positions, channel_begin_);
+  const std::optional<StepContext> local = local_context(tokens_, context);
+  const StepContext& here = local ? *local : context;
+  const at::Tensor dropped =
+      ops::dropout(tokens_.are_flat ? x.unsqueeze(1) : x, probability_,
+                   random_key(context.seed, static_cast<uint64_t>(context.step), stream_),
+                   here.sample_ids, here.tokens().positions, tokens_.first_feature);
+  return tokens_.are_flat ? dropped.squeeze(1) : dropped;
 }
 
 DenseAttention::DenseAttention(std::string stream, const AttentionOptions& options,

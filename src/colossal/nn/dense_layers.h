@@ -55,13 +55,14 @@ at::Tensor rows_of_positions(const at::Tensor& positions, int64_t first_row);
 
 class DensePositionEmbedding : public PositionEmbedding {
  public:
-  DensePositionEmbedding(ParameterHandle weight, int64_t first_row)
-      : weight_(std::move(weight)), first_row_(first_row) {}
+  DensePositionEmbedding(ParameterHandle weight, int64_t first_row, LocalTokens tokens)
+      : weight_(std::move(weight)), first_row_(first_row), tokens_(std::move(tokens)) {}
   at::Tensor forward(const StepContext& context) override;
 
  private:
   ParameterHandle weight_;
   int64_t first_row_;
+  LocalTokens tokens_;
 };
 
 class DenseLinear : public Linear {
@@ -138,16 +139,15 @@ class DenseNorm : public Norm {
 class DenseDropout : public Dropout {
  public:
   // stream: name of the random number stream of the mask, a different one for each layer.
-  // channel_begin: global index of the first feature of x; above 0 only if ranks divide the
-  // features.
-  DenseDropout(std::string stream, double probability, int64_t channel_begin = 0)
-      : stream_(std::move(stream)), probability_(probability), channel_begin_(channel_begin) {}
+  // tokens: those of which x has activations, and its first feature.
+  DenseDropout(std::string stream, double probability, LocalTokens tokens = {})
+      : stream_(std::move(stream)), probability_(probability), tokens_(std::move(tokens)) {}
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override;
 
  private:
   std::string stream_;
   double probability_;
-  int64_t channel_begin_;
+  LocalTokens tokens_;
 };
 
 class DenseAttention : public Attention {

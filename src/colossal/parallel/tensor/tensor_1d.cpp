@@ -9,7 +9,6 @@
 #include "colossal/nn/layer_scope.h"
 #include "colossal/nn/product.h"
 #include "colossal/ops/deferred_gradients.h"
-#include "colossal/ops/dropout.h"
 #include "colossal/ops/loss/divergence.h"
 #include "colossal/ops/loss/linear_cross_entropy.h"
 #include "colossal/ops/product/fused_linear.h"
@@ -180,61 +179,6 @@ class SecondLinear : public nn::Linear {
   nn::WeightOrder order_;
   Ranks ranks_;
   nn::LowRankAdapter adapter_;
-};
-
-// Positions and sample ids of the tokens that this rank holds, one per token.
-struct TokensHere {
-  at::Tensor positions;  // [tokens of this rank]
-  std::vector<int64_t> sample_ids;
-
-  TokensHere(const StepContext& context, const Shares& rows) {
-    const Range here = rows.here();
-    const at::Tensor token = at::arange(here.begin, here.end, context.tokens().positions.options());
-    const bool of_rows = context.tokens().positions.dim() == 2;
-    positions = context.tokens().positions.flatten().index_select(
-        0, of_rows ? token : token.remainder(context.tokens().sequence));
-    for (int64_t row = here.begin; row < here.end; ++row) {
-      sample_ids.push_back(context.sample_ids[row / context.tokens().sequence]);
-    }
-  }
-};
-
-class TokenShareOfPositions : public nn::PositionEmbedding {
- public:
-  TokenShareOfPositions(ParameterHandle weight, int64_t first_row, Ranks ranks)
-      : weight_(std::move(weight)), first_row_(first_row), ranks_(ranks) {}
-
-  at::Tensor forward(const StepContext& context) override {
-    nn::LayerScope scope = nn::scope_of(weight_);
-    const TokensHere tokens(context, ranks_.rows(context));
-    return at::embedding(weight_.use(scope), nn::rows_of_positions(tokens.positions, first_row_));
-  }
-
- private:
-  ParameterHandle weight_;
-  int64_t first_row_;
-  Ranks ranks_;
-};
-
-class TokenShareDropout : public nn::Dropout {
- public:
-  TokenShareDropout(std::string stream, double probability, Ranks ranks)
-      : stream_(std::move(stream)), probability_(probability), ranks_(ranks) {}
-
-  at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
-    if (!context.training || probability_ == 0) return x;
-    const nn::LayerScope scope(stream_);
-    const TokensHere tokens(context, ranks_.rows(context));
-    return ops::dropout(x.unsqueeze(1), probability_,
-                        random_key(context.seed, static_cast<uint64_t>(context.step), stream_),
-                        tokens.sample_ids, tokens.positions.unsqueeze(1))
-        .squeeze(1);
-  }
-
- private:
-  std::string stream_;
-  double probability_;
-  Ranks ranks_;
 };
 
 class VocabularyEmbedding : public nn::Embedding {
@@ -412,24 +356,34 @@ nn::TokenPart Tensor1dBuilder::token_part() const {
   };
 }
 
+// Each token is a sequence of its own.
+nn::LocalTokens Tensor1dBuilder::local_tokens() const {
+  if (!ranks_.share_tokens) return {};
+  const auto context_of = [ranks = ranks_](const StepContext& context) {
+    const nn::TokenGrid& all = context.tokens();
+    const Range here = ranks.rows(context).here();
+    const at::Tensor token = at::arange(here.begin, here.end, all.positions.options());
+    const bool of_rows = all.positions.dim() == 2;
+    StepContext local = context;
+    nn::TokenGrid& grid = local.tokens();
+    grid = {.batch = here.size(), .sequence = 1};
+    grid.positions = all.positions.flatten()
+                         .index_select(0, of_rows ? token : token.remainder(all.sequence))
+                         .unsqueeze(1);
+    local.sample_ids.clear();
+    for (int64_t row = here.begin; row < here.end; ++row) {
+      local.sample_ids.push_back(context.sample_ids[row / all.sequence]);
+    }
+    return local;
+  };
+  return {.context = context_of, .are_flat = true};
+}
+
 nn::SumOfParts Tensor1dBuilder::sum_of_parts() const {
   if (!ranks_.share_tokens) return nullptr;
   return [&group = ranks_.group](const at::Tensor& part) {
     return reduce_from_tensor_parallel(part, group);
   };
-}
-
-std::unique_ptr<nn::PositionEmbedding> Tensor1dBuilder::position_embedding(
-    const std::string& name, const nn::EmbeddingOptions& options) {
-  if (!ranks_.share_tokens) return DenseBuilder::position_embedding(name, options);
-  auto weight = parameter(name, "weight", {options.vocabulary, options.features},
-                          options.initializer, whole());
-  return std::make_unique<TokenShareOfPositions>(weight, options.first_row, ranks_);
-}
-
-std::unique_ptr<nn::Dropout> Tensor1dBuilder::dropout(const std::string& name, double probability) {
-  if (!ranks_.share_tokens) return DenseBuilder::dropout(name, probability);
-  return std::make_unique<TokenShareDropout>(full_name(name), probability, ranks_);
 }
 
 std::unique_ptr<nn::Linear> Tensor1dBuilder::linear(const std::string& name,
@@ -494,7 +448,8 @@ nn::DenseBuilder::AdaptedInput Tensor1dBuilder::input_of_second(int64_t in_featu
       .of_a = {.held = {std::move(held)}},
       .dropout =
           [this, begin](const std::string& name, double probability) {
-            return std::make_unique<nn::DenseDropout>(full_name(name), probability, begin);
+            return std::make_unique<nn::DenseDropout>(full_name(name), probability,
+                                                      nn::LocalTokens{.first_feature = begin});
           },
       .layout_change = {.move = [ranks = ranks_](const at::Tensor& z, const StepContext& context) {
         return ranks.end_pair(z, context);

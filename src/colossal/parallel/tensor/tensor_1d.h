@@ -53,16 +53,14 @@ class Tensor1dBuilder : public ExpertBuilder {
 
   std::unique_ptr<nn::Embedding> embedding(const std::string& name,
                                            const nn::EmbeddingOptions& options) override;
-  std::unique_ptr<nn::PositionEmbedding> position_embedding(
-      const std::string& name, const nn::EmbeddingOptions& options) override;
   std::unique_ptr<nn::Linear> linear(const std::string& name,
                                      const nn::LinearOptions& options) override;
   std::unique_ptr<nn::Linear> fused_linear(const nn::FusedLinearOptions& options) override;
-  std::unique_ptr<nn::Dropout> dropout(const std::string& name, double probability) override;
 
  protected:
   nn::Placement whole() const override;
   nn::TokenPart token_part() const override;
+  nn::LocalTokens local_tokens() const override;
   nn::SumOfParts sum_of_parts() const override;
   nn::Placement of_all_heads() const override;
   nn::Placement of_heads(nn::HeadKind kind) const override;

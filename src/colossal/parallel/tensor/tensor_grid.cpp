@@ -11,7 +11,6 @@
 #include "colossal/nn/key_value_store.h"
 #include "colossal/nn/layer_scope.h"
 #include "colossal/nn/product.h"
-#include "colossal/ops/dropout.h"
 #include "colossal/parallel/collectives.h"
 #include "colossal/parallel/tensor/shared_norm.h"
 #include "colossal/parallel/tensor/tensor_grid_head.h"
@@ -64,49 +63,9 @@ class GridEmbedding : public nn::Embedding {
   const TensorGrid& grid_;
 };
 
-class GridPositionEmbedding : public nn::PositionEmbedding {
- public:
-  GridPositionEmbedding(ParameterHandle weight, int64_t first_row, const BatchCut& batch)
-      : weight_(std::move(weight)), first_row_(first_row), batch_(batch) {}
-
-  at::Tensor forward(const StepContext& context) override {
-    nn::LayerScope scope = nn::scope_of(weight_);
-    const StepContext seen = batch_.local_context(context);
-    const at::Tensor rows = at::embedding(
-        weight_.use(scope), nn::rows_of_positions(seen.tokens().positions, first_row_));
-    return rows.expand({seen.tokens().batch, context.tokens().sequence, rows.size(-1)});
-  }
-
- private:
-  ParameterHandle weight_;
-  int64_t first_row_;
-  const BatchCut& batch_;
-};
-
-class GridDropout : public nn::Dropout {
- public:
-  // channel_begin: index of this rank's first feature among all features.
-  GridDropout(std::string stream, double probability, const BatchCut& batch, int64_t channel_begin)
-      : stream_(std::move(stream)),
-        probability_(probability),
-        batch_(batch),
-        channel_begin_(channel_begin) {}
-
-  at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
-    if (!context.training || probability_ == 0) return x;
-    const nn::LayerScope scope(stream_);
-    const StepContext seen = batch_.local_context(context);
-    return ops::dropout(x, probability_,
-                        random_key(context.seed, static_cast<uint64_t>(context.step), stream_),
-                        seen.sample_ids, seen.tokens().positions, channel_begin_);
-  }
-
- private:
-  std::string stream_;
-  double probability_;
-  const BatchCut& batch_;
-  int64_t channel_begin_;
-};
+std::function<StepContext(const StepContext&)> of_sequences(const BatchCut& batch) {
+  return [&batch](const StepContext& context) { return batch.local_context(context); };
+}
 
 nn::LowRankAdapter::Tokens tokens_here(const TensorGrid::Activation& activation) {
   return [&batch = activation.batch](const StepContext& context) {
@@ -289,6 +248,12 @@ nn::TokenPart TensorGridBuilder::token_part() const {
   };
 }
 
+nn::LocalTokens TensorGridBuilder::local_tokens() const {
+  return {.context = of_sequences(grid_.between.batch),
+          .first_feature =
+              Shares::even(grid_.between.features, tower_sharding().hidden_size).here().begin};
+}
+
 nn::SumOfParts TensorGridBuilder::sum_of_parts() const {
   return [&group = context().group(Axis::tp)](const at::Tensor& part) {
     return reduce_from_tensor_parallel(part, group);
@@ -326,16 +291,6 @@ std::unique_ptr<nn::Embedding> TensorGridBuilder::embedding(const std::string& n
                                          grid_);
 }
 
-std::unique_ptr<nn::PositionEmbedding> TensorGridBuilder::position_embedding(
-    const std::string& name, const nn::EmbeddingOptions& options) {
-  nn::Placement placement = of_features(options.features);
-  placement.held.insert(placement.held.begin(), {{0, options.vocabulary}});
-  return std::make_unique<GridPositionEmbedding>(
-      parameter(name, "weight", {options.vocabulary, options.features}, options.initializer,
-                std::move(placement)),
-      options.first_row, grid_.between.batch);
-}
-
 std::unique_ptr<nn::Norm> TensorGridBuilder::make_norm(nn::NormParts parts) {
   return std::make_unique<SharedNormLayer>(std::move(parts), grid_.between.features);
 }
@@ -353,13 +308,6 @@ std::unique_ptr<nn::Norm> TensorGridBuilder::make_norm_over_heads(nn::NormParts 
                                                                   nn::HeadKind kind) {
   const int replicas = kind == nn::HeadKind::key ? context().strategy().key_value_replicas : 1;
   return std::make_unique<SharedNormLayer>(std::move(parts), grid_.within.features, replicas);
-}
-
-std::unique_ptr<nn::Dropout> TensorGridBuilder::dropout(const std::string& name,
-                                                        double probability) {
-  const Range here = Shares::even(grid_.between.features, tower_sharding().hidden_size).here();
-  return std::make_unique<GridDropout>(full_name(name), probability, grid_.between.batch,
-                                       here.begin);
 }
 
 std::unique_ptr<nn::Attention> TensorGridBuilder::attention(const std::string& name,
@@ -432,8 +380,9 @@ nn::DenseBuilder::AdaptedInput TensorGridBuilder::adapted_input(int64_t in_featu
           .of_a = {.held = {held}, .reduction = from.same_features},
           .dropout =
               [this, &from, begin](const std::string& name, double probability) {
-                return std::make_unique<GridDropout>(full_name(name), probability, from.batch,
-                                                     begin);
+                return std::make_unique<nn::DenseDropout>(
+                    full_name(name), probability,
+                    nn::LocalTokens{.context = of_sequences(from.batch), .first_feature = begin});
               },
           .layout_change = {
               .move =
@@ -459,11 +408,8 @@ nn::LocalHeads TensorGridBuilder::heads_here(int64_t heads, int64_t kv_heads) co
 nn::DenseBuilder::AdaptedInput TensorGridBuilder::latents(int64_t features) {
   return {.features = features,
           .of_a = of_all_heads(),
-          .dropout =
-              [this](const std::string& name, double probability) {
-                return std::make_unique<GridDropout>(full_name(name), probability,
-                                                     grid_.within.batch, 0);
-              },
+          .dropout = [this](const std::string& name,
+                            double probability) { return head_dropout(name, probability); },
           .layout_change = nn::LowRankAdapter::LayoutChange::here(tokens_here(grid_.within))};
 }
 
@@ -538,7 +484,8 @@ std::unique_ptr<nn::Linear> TensorGridBuilder::fused_linear(const nn::FusedLinea
 
 std::unique_ptr<nn::Dropout> TensorGridBuilder::head_dropout(const std::string& name,
                                                              double probability) {
-  return std::make_unique<GridDropout>(full_name(name), probability, grid_.within.batch, 0);
+  return std::make_unique<nn::DenseDropout>(
+      full_name(name), probability, nn::LocalTokens{.context = of_sequences(grid_.within.batch)});
 }
 
 nn::TokenTable TensorGridBuilder::head_table(const std::string& name,

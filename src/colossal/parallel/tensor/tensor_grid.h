@@ -106,14 +106,11 @@ class TensorGridBuilder : public ExpertBuilder {
 
   std::unique_ptr<nn::Embedding> embedding(const std::string& name,
                                            const nn::EmbeddingOptions& options) override;
-  std::unique_ptr<nn::PositionEmbedding> position_embedding(
-      const std::string& name, const nn::EmbeddingOptions& options) override;
   std::unique_ptr<nn::Linear> linear(const std::string& name,
                                      const nn::LinearOptions& options) override;
   std::unique_ptr<nn::Linear> fused_linear(const nn::FusedLinearOptions& options) override;
   std::unique_ptr<nn::Linear> hidden_linear(const std::string& name,
                                             const nn::LinearOptions& options) override;
-  std::unique_ptr<nn::Dropout> dropout(const std::string& name, double probability) override;
   std::unique_ptr<nn::Attention> attention(const std::string& name,
                                            const nn::AttentionOptions& options) override;
   std::unique_ptr<nn::CrossAttention> cross_attention(const std::string& name,
@@ -126,6 +123,7 @@ class TensorGridBuilder : public ExpertBuilder {
   // activation between pairs.
   nn::Placement of_features(int64_t features) const override;
   nn::TokenPart token_part() const override;
+  nn::LocalTokens local_tokens() const override;
   nn::SumOfParts sum_of_parts() const override;
   std::unique_ptr<nn::Norm> make_norm(nn::NormParts parts) override;
   nn::Placement of_all_heads() const override;

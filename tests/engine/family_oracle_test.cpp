@@ -13,8 +13,8 @@
 #include "colossal/io/safetensors.h"
 #include "colossal/models/families.h"
 #include "colossal/nn/dense_builder.h"
-#include "colossal/nn/key_value_store.h"
 #include "tests/engine/oracle.h"
+#include "tests/support/contiguous_key_values.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/tiny_training.h"
 #include "tests/support/whole_pass.h"
@@ -63,7 +63,7 @@ bool frequencies_change(const models::TransformerConfig& config, int64_t sequenc
 at::Tensor generated_logits(models::Model& model, int64_t layers, const at::Tensor& tokens) {
   const at::NoGradGuard no_grad;
   const int64_t batch = tokens.size(0), sequence = tokens.size(1);
-  nn::ContiguousKeyValueStore cache(layers, sequence);
+  ContiguousKeyValues cache(layers, sequence);
   std::vector<at::Tensor> logits;
   for (int64_t begin = 0; begin < sequence;) {
     const int64_t count = begin == 0 ? 5 : 1;

@@ -4,8 +4,8 @@
 
 #include "colossal/base/error.h"
 #include "colossal/nn/dense_builder.h"
-#include "colossal/nn/key_value_store.h"
 #include "colossal/nn/memory_store.h"
+#include "tests/support/contiguous_key_values.h"
 
 namespace colossal::nn {
 namespace {
@@ -47,7 +47,7 @@ std::unique_ptr<Attention> make_layer(DenseBuilder& builder, const AttentionOpti
 
 // The same in chunks of so many positions, the last of what is left.
 at::Tensor in_chunks(Attention& layer, const at::Tensor& x, int64_t first, int64_t size,
-                     ContiguousKeyValueStore& cache) {
+                     test::ContiguousKeyValues& cache) {
   std::vector<at::Tensor> parts;
   for (int64_t begin = 0, count = first; begin < kSequence; begin += count, count = size) {
     count = std::min(count, kSequence - begin);
@@ -70,7 +70,7 @@ TEST(CachedAttention, GivesWhatTheWholeSequenceGives) {
       const at::Tensor whole =
           layer->forward(x, {}, make_step_context(kBatch, kSequence, at::kCPU));
       for (const int64_t size : {1, 3}) {
-        ContiguousKeyValueStore cache(1, kSequence);
+        test::ContiguousKeyValues cache(1, kSequence);
         const at::Tensor parts = in_chunks(*layer, x, 12, size, cache);
         EXPECT_LE((parts - whole).norm().item<double>(),
                   (type == at::kDouble ? 1e-13 : 1e-6) * whole.norm().item<double>());
@@ -85,7 +85,7 @@ TEST(CachedAttention, AWindowHidesAllThatIsOlder) {
   const at::Tensor x = activation(at::kFloat);
   at::Tensor bad = x.clone();
   bad.narrow(1, 0, 20).fill_(NAN);
-  ContiguousKeyValueStore cache(1, kSequence), bad_cache(1, kSequence);
+  test::ContiguousKeyValues cache(1, kSequence), bad_cache(1, kSequence);
   const auto last = [](const at::Tensor& y) { return y.narrow(1, 27, 13); };
   EXPECT_TRUE(last(in_chunks(*layer, bad, 27, 1, bad_cache))
                   .equal(last(in_chunks(*layer, x, 27, 1, cache))));

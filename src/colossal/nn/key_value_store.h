@@ -43,26 +43,4 @@ class KeyValueStore {
                             const std::vector<RowsWithVirtualTokens>& rows_with_virtual_tokens) = 0;
 };
 
-// Stores a batch of sequences of equal length. Each layer has one tensor of keys and one of values.
-// All calls of attend() must have the same batch size and empty rows_with_virtual_tokens.
-class ContiguousKeyValueStore : public KeyValueStore {
- public:
-  // layers: number of attention layers. capacity: maximum number of positions of a sequence;
-  // attend() throws InternalError if there are more. The memory of a layer is allocated in its
-  // first attend().
-  ContiguousKeyValueStore(int64_t layers, int64_t capacity);
-
-  at::Tensor attend(int64_t layer, const at::Tensor& queries, const at::Tensor& keys,
-                    const at::Tensor& values, const ops::AttentionOptions& options,
-                    const std::vector<RowsWithVirtualTokens>& rows_with_virtual_tokens) override;
-
- private:
-  struct Layer {
-    at::Tensor keys, values;  // [batch, kv_heads, capacity, size]; undefined before first attend()
-    int64_t length = 0;       // number of stored positions
-  };
-  std::vector<Layer> layers_;
-  int64_t capacity_;
-};
-
 }  // namespace colossal::nn

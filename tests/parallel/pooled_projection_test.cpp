@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "colossal/mesh/parallel_context.h"
+#include "colossal/nn/pooled_projection.h"
 #include "colossal/parallel/builder.h"
 #include "tests/support/layout_cases.h"
 #include "tests/support/resident.h"
@@ -52,8 +53,8 @@ void expect_like_dense(const Strategy& strategy, bool divided) {
     const auto build = parallel::make_builder(context, {sharding});
     const auto rows =
         build->position_embedding("positions", {.vocabulary = 60, .features = kFeatures});
-    const auto layer = build->pooled_projection(
-        "pooled", {.in_features = kFeatures, .out_features = kOut, .bias = true});
+    const nn::PooledProjection layer(
+        *build, "pooled", {.in_features = kFeatures, .out_features = kOut, .bias = true});
     Resident here;
     const at::Tensor values[] = {table, weight, bias};
     for (size_t i = 0; i < 3; ++i) {
@@ -65,7 +66,7 @@ void expect_like_dense(const Strategy& strategy, bool divided) {
     step.tokens().positions = positions;
     const at::Tensor x = rows->forward(step);
     world.ledger().reset();
-    const at::Tensor found = layer->forward(x, pooling, step);
+    const at::Tensor found = layer.forward(x, pooling, step);
     (found * upstream).sum().backward();
     const at::Tensor sent = at::zeros({1}, at::kDouble);
     for (const auto& [key, traffic] : world.ledger().entries()) {

@@ -14,7 +14,7 @@ AttentionPooling::AttentionPooling(nn::Builder& build, const TransformerConfig& 
   const auto linear = [&](const char* name, int64_t in, int64_t out) {
     return build.linear(name, {.in_features = in, .out_features = out, .initializer = normal});
   };
-  probe_ = build.learned_token("probe", config.hidden, nn::Initializer::normal(1));
+  probe_.emplace(build, "probe", config.hidden, nn::Initializer::normal(1));
   query_ = linear("cross_query", config.hidden, config.query_features());
   key_value_ = build.fused_linear(
       {.in_features = config.hidden,
@@ -28,7 +28,7 @@ AttentionPooling::AttentionPooling(nn::Builder& build, const TransformerConfig& 
   mlp_norm_ = make_norm(build, "mlp_norm", config);
   mlp_up_ = linear("mlp_up", config.hidden, config.inner);
   mlp_down_ = linear("mlp_down", config.inner, config.hidden);
-  pooled_ = build.pooled_projection("pooled", {.in_features = config.hidden});
+  pooled_.emplace(build, "pooled", nn::PooledProjectionOptions{.in_features = config.hidden});
 }
 
 at::Tensor AttentionPooling::forward(const at::Tensor& x, const nn::StepContext& context) const {

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "colossal/models/transformer_config.h"
 #include "colossal/nn/builder.h"
+#include "colossal/nn/learned_token.h"
+#include "colossal/nn/pooled_projection.h"
 #include "colossal/ops/activation.h"
 
 namespace colossal::models {
@@ -21,12 +24,12 @@ class AttentionPooling {
   at::Tensor forward(const at::Tensor& x, const nn::StepContext& context) const;
 
  private:
-  std::unique_ptr<nn::LearnedToken> probe_;
+  std::optional<nn::LearnedToken> probe_;
   std::unique_ptr<nn::Linear> query_, key_value_, attention_output_, mlp_up_, mlp_down_;
   std::unique_ptr<nn::CrossAttention> attention_;
   std::unique_ptr<nn::Norm> mlp_norm_;
   ops::Activation activation_;
-  std::unique_ptr<nn::PooledProjection> pooled_;  // without a projection
+  std::optional<nn::PooledProjection> pooled_;  // without a projection
 };
 
 // Returns the number of its parameters.

@@ -21,7 +21,7 @@ DualEncoder::DualEncoder(nn::Builder& build, const TransformerConfig& images,
   const TransformerConfig& text = texts.transformer;
   const nn::Initializer normal = nn::Initializer::normal(text.initializer_range);
   build.begin_part({.kind = Kind::embedding, .tower = kImages});
-  patch_embedding_ = build.patch_embedding("patch_embedding", *images.patches);
+  patch_embedding_.emplace(build, "patch_embedding", *images.patches);
   if (images.embedding_norm) image_embedding_norm_ = make_norm(build, "embedding_norm", images);
   build.begin_part({.kind = Kind::embedding, .tower = kTexts});
   token_embedding_ =
@@ -43,15 +43,16 @@ DualEncoder::DualEncoder(nn::Builder& build, const TransformerConfig& images,
       [&](int64_t index) { return index < image_layers_ ? kImages : kTexts; });
   build.begin_part({.kind = Kind::head, .tower = kTexts});
   text_norm_ = make_norm(build, "text_final_norm", text);
-  text_projection_ = build.pooled_projection(
-      "text_projection",
-      {.in_features = text.hidden,
-       .out_features = texts.features,
-       .bias = texts.projection_bias,
-       .initializer = nn::Initializer::normal(1 / std::sqrt(static_cast<double>(text.hidden)))});
-  logit_scale_ = build.learned_scalar("logit_scale", texts.scalar_shape(), texts.logit_scale);
+  text_projection_.emplace(
+      build, "text_projection",
+      nn::PooledProjectionOptions{
+          .in_features = text.hidden,
+          .out_features = texts.features,
+          .bias = texts.projection_bias,
+          .initializer = nn::Initializer::normal(1 / std::sqrt(static_cast<double>(text.hidden)))});
+  logit_scale_.emplace(build, "logit_scale", texts.scalar_shape(), texts.logit_scale);
   if (texts.logit_bias)
-    logit_bias_ = build.learned_scalar("logit_bias", texts.scalar_shape(), *texts.logit_bias);
+    logit_bias_.emplace(build, "logit_bias", texts.scalar_shape(), *texts.logit_bias);
 }
 
 void DualEncoder::make_image_head(nn::Builder& build, const TransformerConfig& images,
@@ -61,11 +62,12 @@ void DualEncoder::make_image_head(nn::Builder& build, const TransformerConfig& i
     image_pooling_ = std::make_unique<AttentionPooling>(build, images);
     return;
   }
-  image_projection_ = build.pooled_projection(
-      "projection",
-      {.in_features = images.hidden,
-       .out_features = features,
-       .initializer = nn::Initializer::normal(1 / std::sqrt(static_cast<double>(images.hidden)))});
+  image_projection_.emplace(
+      build, "projection",
+      nn::PooledProjectionOptions{.in_features = images.hidden,
+                                  .out_features = features,
+                                  .initializer = nn::Initializer::normal(
+                                      1 / std::sqrt(static_cast<double>(images.hidden)))});
 }
 
 nn::StepContext DualEncoder::context_of(const data::Batch& batch, const nn::StepContext& base,

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "colossal/models/attention_pooling.h"
@@ -12,6 +13,9 @@
 #include "colossal/models/transformer_config.h"
 #include "colossal/nn/blocks.h"
 #include "colossal/nn/builder.h"
+#include "colossal/nn/learned_scalar.h"
+#include "colossal/nn/patch_embedding.h"
+#include "colossal/nn/pooled_projection.h"
 
 namespace colossal::models {
 
@@ -49,16 +53,16 @@ class DualEncoder : public Model, private EmbeddingHead {
 
   int64_t image_tokens_;
   int64_t image_layers_;
-  std::unique_ptr<nn::PatchEmbedding> patch_embedding_;
+  std::optional<nn::PatchEmbedding> patch_embedding_;
   std::unique_ptr<nn::Norm> image_embedding_norm_;  // null: there is none
   std::unique_ptr<nn::Embedding> token_embedding_;
   std::unique_ptr<nn::PositionEmbedding> positions_;
   nn::Blocks blocks_;
   std::unique_ptr<nn::Norm> image_norm_, text_norm_;
-  std::unique_ptr<nn::PooledProjection> image_projection_;  // null: there is image_pooling_
+  std::optional<nn::PooledProjection> image_projection_;  // nullopt: there is image_pooling_
   std::unique_ptr<AttentionPooling> image_pooling_;
-  std::unique_ptr<nn::PooledProjection> text_projection_;
-  std::unique_ptr<nn::LearnedScalar> logit_scale_, logit_bias_;  // logit_bias_: null: none
+  std::optional<nn::PooledProjection> text_projection_;
+  std::optional<nn::LearnedScalar> logit_scale_, logit_bias_;  // logit_bias_: nullopt: none
 };
 
 }  // namespace colossal::models

@@ -55,7 +55,7 @@ Transformer::Transformer(nn::Builder& build, const TransformerConfig& config)
                                    range_or(config.initial_ranges.embedding)};
   build.begin_part({nn::ModelPart::Kind::embedding});
   if (patches_) {
-    patch_embedding_ = build.patch_embedding("patch_embedding", *patches_);
+    patch_embedding_.emplace(build, "patch_embedding", *patches_);
   } else {
     token_embedding_ = build.embedding("token_embedding", table);
   }

@@ -13,6 +13,7 @@
 #include "colossal/models/transformer_config.h"
 #include "colossal/nn/blocks.h"
 #include "colossal/nn/builder.h"
+#include "colossal/nn/patch_embedding.h"
 
 namespace colossal::models {
 
@@ -92,8 +93,8 @@ class Transformer : public Model,
 
   int64_t virtual_tokens_;  // number of virtual tokens of the prefix; 0: the model has no prefix
   double embedding_scale_;
-  std::unique_ptr<nn::Embedding> token_embedding_;       // null: the model reads images
-  std::unique_ptr<nn::PatchEmbedding> patch_embedding_;  // null: the model reads tokens
+  std::unique_ptr<nn::Embedding> token_embedding_;     // null: the model reads images
+  std::optional<nn::PatchEmbedding> patch_embedding_;  // nullopt: the model reads tokens
   InputLayers input_;
   // Of an encoder-decoder with relative positions, else null.
   std::unique_ptr<nn::RelativeBias> encoder_bias_, decoder_bias_;

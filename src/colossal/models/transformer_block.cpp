@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "colossal/base/error.h"
+#include "colossal/nn/feature_scale.h"
 #include "colossal/nn/memory_store.h"
 
 namespace colossal::models {
@@ -25,9 +26,10 @@ class BlockMaker {
     return has ? make_norm(build_, name, config_) : nullptr;
   }
 
-  std::unique_ptr<nn::FeatureScale> feature_scale(const std::string& name) const {
+  std::optional<nn::FeatureScale> feature_scale(const std::string& name) const {
     const std::optional<double> value = config_.feature_scale;
-    return value ? build_.feature_scale(name, config_.hidden, *value) : nullptr;
+    if (!value) return std::nullopt;
+    return nn::FeatureScale(build_, name, config_.hidden, *value);
   }
 
   std::unique_ptr<nn::Linear> qkv() const {
@@ -402,7 +404,7 @@ class SequentialBlock : public nn::Block {
   bool is_before() const { return place_ == Place::before; }
 
   at::Tensor scaled(const at::Tensor& branch,
-                    const std::unique_ptr<nn::FeatureScale>& of_features) const {
+                    const std::optional<nn::FeatureScale>& of_features) const {
     if (of_features) return of_features->forward(branch);
     return scale_ == 1 ? branch : branch * scale_;
   }
@@ -419,11 +421,11 @@ class SequentialBlock : public nn::Block {
   double scale_;
   std::unique_ptr<nn::Norm> attention_norm_;  // norms that norm_place does not have are null
   AttentionBranch attention_;
-  std::unique_ptr<nn::FeatureScale> attention_scale_;  // null: none
+  std::optional<nn::FeatureScale> attention_scale_;
   std::unique_ptr<nn::Norm> attention_output_norm_;
   std::unique_ptr<nn::Norm> mlp_norm_;
   MlpBranch mlp_;
-  std::unique_ptr<nn::FeatureScale> mlp_scale_;  // null: none
+  std::optional<nn::FeatureScale> mlp_scale_;
   std::unique_ptr<nn::Norm> mlp_output_norm_;
 };
 

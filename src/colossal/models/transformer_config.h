@@ -11,6 +11,7 @@
 
 #include "colossal/models/model_facts.h"
 #include "colossal/nn/builder.h"
+#include "colossal/nn/patch_embedding.h"
 #include "colossal/ops/activation.h"
 #include "colossal/ops/attention/rotary.h"
 #include "colossal/ops/clamped_gate.h"

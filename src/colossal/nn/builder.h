@@ -18,13 +18,9 @@
 #include <vector>
 
 #include "colossal/base/range.h"
-#include "colossal/nn/feature_scale.h"
+#include "colossal/nn/activation_part.h"
 #include "colossal/nn/layers.h"
-#include "colossal/nn/learned_scalar.h"
-#include "colossal/nn/learned_token.h"
 #include "colossal/nn/model_part.h"
-#include "colossal/nn/patch_embedding.h"
-#include "colossal/nn/pooled_projection.h"
 #include "colossal/nn/router.h"
 #include "colossal/ops/activation.h"
 #include "colossal/ops/attention/rotary.h"
@@ -288,16 +284,15 @@ class Builder {
   // Layers made after this call belong to `part`.
   virtual void begin_part(const ModelPart& part) = 0;
 
-  // The following functions make layers and register their parameters; the comments of the options
-  // list the parameters. name: the layer's name within the open Scopes.
+  // The following functions make layers of which tensor modes have forms of their own, and register
+  // their parameters; the comments of the options list the parameters. name: the layer's name
+  // within the open Scopes.
 
   virtual std::unique_ptr<Embedding> embedding(const std::string& name,
                                                const EmbeddingOptions& options) = 0;
   // options.vocabulary: number of rows of the table, including the rows before options.first_row.
   virtual std::unique_ptr<PositionEmbedding> position_embedding(
       const std::string& name, const EmbeddingOptions& options) = 0;
-  virtual std::unique_ptr<PatchEmbedding> patch_embedding(const std::string& name,
-                                                          const PatchEmbeddingOptions& options) = 0;
   virtual std::unique_ptr<Linear> linear(const std::string& name, const LinearOptions& options) = 0;
   virtual std::unique_ptr<Linear> fused_linear(const FusedLinearOptions& options) = 0;
   // Makes a linear layer from hidden features to as many hidden features, outside of blocks, such
@@ -313,17 +308,6 @@ class Builder {
                                                             ops::Activation activation) = 0;
   virtual std::unique_ptr<Norm> rms_norm(const std::string& name, const NormOptions& options) = 0;
   virtual std::unique_ptr<Norm> layer_norm(const std::string& name, const NormOptions& options) = 0;
-  // value: of each factor at first.
-  virtual std::unique_ptr<FeatureScale> feature_scale(const std::string& name, int64_t features,
-                                                      double value) = 0;
-  virtual std::unique_ptr<PooledProjection> pooled_projection(
-      const std::string& name, const PooledProjectionOptions& options) = 0;
-  virtual std::unique_ptr<LearnedToken> learned_token(const std::string& name, int64_t features,
-                                                      const Initializer& initializer) = 0;
-  // shape: [] or [1]. value: of the number at first.
-  virtual std::unique_ptr<LearnedScalar> learned_scalar(const std::string& name,
-                                                        std::vector<int64_t> shape,
-                                                        double value) = 0;
   virtual std::unique_ptr<Dropout> dropout(const std::string& name, double probability) = 0;
   virtual std::unique_ptr<Attention> attention(const std::string& name,
                                                const AttentionOptions& options) = 0;
@@ -341,6 +325,28 @@ class Builder {
   virtual std::unique_ptr<VocabularyHead> tied_vocabulary_head(
       const std::string& name, const std::string& embedding_name,
       const VocabularyHeadOptions& options) = 0;
+
+  // Layers that are written once for all tensor modes make themselves with the following functions,
+  // in their constructors: FeatureScale, LearnedToken, LearnedScalar, PatchEmbedding,
+  // PooledProjection. No builder knows them.
+
+  // Registers the parameter NAME.(name) of the layer NAME and returns its handle. InternalError if
+  // it was registered before.
+  virtual ParameterHandle parameter(const std::string& layer, const std::string& name,
+                                    std::vector<int64_t> shape, Initializer initializer,
+                                    Placement placement) = 0;
+  // Returns the placement of a parameter with a value for each feature of an activation between
+  // blocks: this rank's features.
+  virtual Placement of_features(int64_t features) const = 0;
+  // The same of a parameter of which dim `dim` has the features; the other dims are whole.
+  Placement of_features(const std::vector<int64_t>& shape, size_t dim) const;
+  // Returns the placement of parameters that every rank holds whole and uses for the same inputs as
+  // the other ranks of tp, so that the gradients of these ranks are equal.
+  virtual Placement used_alike() const = 0;
+  // Describe the part of activations between blocks that this rank has (activation_part.h).
+  virtual TokenPart token_part() const = 0;
+  virtual LocalTokens local_tokens() const = 0;
+  virtual SumOfParts sum_of_parts() const = 0;
 
   // Returns the parameters of all layers made so far, in the order of their registration.
   virtual const ParameterList& parameters() const = 0;

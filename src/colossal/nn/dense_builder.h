@@ -48,8 +48,6 @@ class DenseBuilder : public Builder {
                                        const EmbeddingOptions& options) override;
   std::unique_ptr<PositionEmbedding> position_embedding(const std::string& name,
                                                         const EmbeddingOptions& options) override;
-  std::unique_ptr<PatchEmbedding> patch_embedding(const std::string& name,
-                                                  const PatchEmbeddingOptions& options) override;
   std::unique_ptr<Linear> linear(const std::string& name, const LinearOptions& options) override;
   std::unique_ptr<Linear> fused_linear(const FusedLinearOptions& options) override;
   std::unique_ptr<Linear> hidden_linear(const std::string& name,
@@ -63,14 +61,6 @@ class DenseBuilder : public Builder {
                                                     ops::Activation activation) override;
   std::unique_ptr<Norm> rms_norm(const std::string& name, const NormOptions& options) override;
   std::unique_ptr<Norm> layer_norm(const std::string& name, const NormOptions& options) override;
-  std::unique_ptr<FeatureScale> feature_scale(const std::string& name, int64_t features,
-                                              double value) override;
-  std::unique_ptr<PooledProjection> pooled_projection(
-      const std::string& name, const PooledProjectionOptions& options) override;
-  std::unique_ptr<LearnedToken> learned_token(const std::string& name, int64_t features,
-                                              const Initializer& initializer) override;
-  std::unique_ptr<LearnedScalar> learned_scalar(const std::string& name, std::vector<int64_t> shape,
-                                                double value) override;
   std::unique_ptr<Dropout> dropout(const std::string& name, double probability) override;
   std::unique_ptr<Attention> attention(const std::string& name,
                                        const AttentionOptions& options) override;
@@ -83,6 +73,18 @@ class DenseBuilder : public Builder {
   std::unique_ptr<VocabularyHead> tied_vocabulary_head(
       const std::string& name, const std::string& embedding_name,
       const VocabularyHeadOptions& options) override;
+
+  // The parameter's stage is that of the current part. It is frozen if the model has adapters and
+  // AdapterOptions::trained does not name it.
+  ParameterHandle parameter(const std::string& layer, const std::string& name,
+                            std::vector<int64_t> shape, Initializer initializer,
+                            Placement placement) override;
+  using Builder::of_features;
+  Placement of_features(int64_t /*features*/) const override { return whole(); }
+  Placement used_alike() const override { return {}; }
+  TokenPart token_part() const override { return nullptr; }
+  LocalTokens local_tokens() const override { return {}; }
+  SumOfParts sum_of_parts() const override { return nullptr; }
 
   const ParameterList& parameters() const override { return parameters_; }
   int64_t virtual_tokens() const override { return adapters_ ? adapters_->virtual_tokens : 0; }
@@ -110,17 +112,6 @@ class DenseBuilder : public Builder {
 
   // Returns the placement of parameters that every rank holds whole.
   virtual Placement whole() const { return {}; }
-  // Returns the placement of the weight and bias of a norm over an activation's features.
-  virtual Placement of_features(int64_t /*features*/) const { return whole(); }
-  // The same of a parameter of which dim `dim` has the features; the other dims are whole.
-  Placement of_features(const std::vector<int64_t>& shape, size_t dim) const;
-  // Returns the placement of parameters that every rank holds whole and uses for the same inputs as
-  // the other ranks of tp, so that the gradients of these ranks are equal.
-  virtual Placement used_alike() const { return {}; }
-  // Describe the part of activations between blocks that this rank has.
-  virtual TokenPart token_part() const { return nullptr; }
-  virtual LocalTokens local_tokens() const { return {}; }
-  virtual SumOfParts sum_of_parts() const { return nullptr; }
   // ModelPart::tower of the layers that are made now.
   int tower() const { return part_.tower; }
   // Makes a norm over an activation's features.
@@ -196,13 +187,6 @@ class DenseBuilder : public Builder {
 
   // Returns the names of all open scopes, then `name`, separated by dots: "blocks.3.query".
   std::string full_name(const std::string& name) const;
-  // Registers a parameter with full name full_name(layer) + "." + name and returns its handle.
-  // Throws InternalError if a parameter has this name already. Sets placement.stage to the stage of
-  // the current part. Freezes the parameter if the model has adapters and AdapterOptions::trained
-  // does not name the parameter.
-  ParameterHandle parameter(const std::string& layer, const std::string& name,
-                            std::vector<int64_t> shape, Initializer initializer,
-                            Placement placement);
   // Makes a table whose rows are divided over ranks.
   //   rows_of_ranks  the rows of each rank that holds a part of the table
   //   rank           index of this rank in rows_of_ranks

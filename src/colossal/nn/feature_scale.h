@@ -4,17 +4,21 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <utility>
+#include <cstdint>
+#include <string>
 
+#include "colossal/nn/builder.h"
 #include "colossal/nn/layer_scope.h"
-#include "colossal/nn/parameter.h"
 
 namespace colossal::nn {
 
 // Parameter: NAME.weight [features].
 class FeatureScale {
  public:
-  explicit FeatureScale(ParameterHandle weight) : weight_(std::move(weight)) {}
+  // value: of each factor at first.
+  FeatureScale(Builder& build, const std::string& name, int64_t features, double value)
+      : weight_(build.parameter(name, "weight", {features}, Initializer{.value = value},
+                                build.of_features(features))) {}
 
   // x: an activation between pairs of linear layers. Returns x * weight.
   at::Tensor forward(const at::Tensor& x) const {

@@ -3,17 +3,23 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "colossal/nn/builder.h"
 #include "colossal/nn/layer_scope.h"
-#include "colossal/nn/parameter.h"
 
 namespace colossal::nn {
 
 // Parameter, which every rank holds: NAME.value, [] or [1].
 class LearnedScalar {
  public:
-  explicit LearnedScalar(ParameterHandle value) : value_(std::move(value)) {}
+  // shape: [] or [1]. value: of the number at first.
+  LearnedScalar(Builder& build, const std::string& name, std::vector<int64_t> shape, double value)
+      : value_(build.parameter(name, "value", std::move(shape), Initializer{.value = value},
+                               build.used_alike())) {}
 
   // Returns the number, []. All ranks of tp must pass the same gradient to the backward pass.
   at::Tensor forward() const {

@@ -5,20 +5,22 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/ones.h>
 
-#include <utility>
+#include <cstdint>
+#include <string>
 
-#include "colossal/nn/activation_part.h"
+#include "colossal/nn/builder.h"
 #include "colossal/nn/layer_scope.h"
-#include "colossal/nn/parameter.h"
-#include "colossal/nn/step_context.h"
 
 namespace colossal::nn {
 
 // Parameter: NAME.value [1, 1, features]. Written once for all tensor modes.
 class LearnedToken {
  public:
-  LearnedToken(ParameterHandle value, TokenPart token_part)
-      : value_(std::move(value)), token_part_(std::move(token_part)) {}
+  LearnedToken(Builder& build, const std::string& name, int64_t features,
+               const Initializer& initializer)
+      : value_(build.parameter(name, "value", {1, 1, features}, initializer,
+                               build.of_features({1, 1, features}, 2))),
+        token_part_(build.token_part()) {}
 
   // Returns the token at each position of the context, as an activation between blocks.
   at::Tensor forward(const StepContext& context) const {

@@ -7,6 +7,7 @@
 #include <ATen/ops/upsample_bicubic2d.h>
 
 #include "colossal/base/error.h"
+#include "colossal/nn/builder.h"
 #include "colossal/nn/layer_scope.h"
 #include "colossal/ops/product/fused_linear.h"
 
@@ -82,49 +83,77 @@ at::Tensor masks_of_tokens(const at::Tensor& masks, const PatchEmbeddingOptions&
   return values_of_tokens(masks, options, context);
 }
 
+PatchEmbedding::PatchEmbedding(Builder& build, const std::string& name,
+                               const PatchEmbeddingOptions& options)
+    : options_(options), token_part_(build.token_part()) {
+  const auto make = [&](const std::string& part, const std::vector<int64_t>& shape, size_t features,
+                        const Initializer& initializer) {
+    return build.parameter(name, part, shape, initializer, build.of_features(shape, features));
+  };
+  weight_ = make("weight", {options.features, options.channels, options.patch, options.patch}, 0,
+                 options.initializer);
+  if (options.bias) bias_ = make("bias", {options.features}, 0, Initializer::zeros());
+  for (const PrefixTokens& tokens : options.prefix) {
+    prefix_.push_back(
+        tokens.is_vector
+            ? make(tokens.name, {options.features}, 0, options.initializer)
+            : make(tokens.name, {1, tokens.count, options.features}, 2, options.initializer));
+  }
+  using MaskToken = PatchEmbeddingOptions::MaskToken;
+  if (options.mask_token == MaskToken::frozen) {
+    make("mask_token", {1, options.features}, 1, Initializer::zeros())->trainable = false;
+  } else if (options.mask_token == MaskToken::trained) {
+    mask_token_ = make("mask_token", {1, 1, options.features}, 2, Initializer::zeros());
+  }
+  const int64_t rows = options.num_positions();
+  positions_ = options.positions_with_batch
+                   ? make("positions", {1, rows, options.features}, 2, options.initializer)
+                   : make("positions", {rows, options.features}, 1, options.initializer);
+}
+
 // Prefix tokens have no pixels: their patches are zeros, to whose product their own rows are added.
 // Masked patches are zeros, too.
 at::Tensor PatchEmbedding::forward(const at::Tensor& images, const at::Tensor& masks,
                                    const StepContext& context) const {
-  LayerScope scope = scope_of(parts_.weight);
-  const bool has_masks = parts_.options.mask_token == PatchEmbeddingOptions::MaskToken::trained;
+  LayerScope scope = scope_of(weight_);
+  const bool has_masks = options_.mask_token == PatchEmbeddingOptions::MaskToken::trained;
   COLOSSAL_CHECK(has_masks == masks.defined(), "masks of a model that {} them",
                  has_masks ? "lacks" : "does not know");
-  const at::Tensor weight = parts_.weight.use(scope).flatten(1);
-  at::Tensor patches = pixels_of_tokens(images.to(weight.scalar_type()), parts_.options, context);
+  const at::Tensor weight = weight_.use(scope).flatten(1);
+  at::Tensor patches = pixels_of_tokens(images.to(weight.scalar_type()), options_, context);
   at::Tensor masked;  // [.., 1]
   if (has_masks) {
-    masked = masks_of_tokens(masks, parts_.options, context).unsqueeze(-1);
+    masked = masks_of_tokens(masks, options_, context).unsqueeze(-1);
     patches = patches.masked_fill(masked, 0);
   }
   at::Tensor embeddings;
   const at::Tensor& positions = context.tokens().positions;
-  if (!parts_.token_part) {
+  if (!token_part_) {
     embeddings =
         ops::fused_linear(patches, {{weight}, {}}) + added_rows(scope).index_select(0, positions);
   } else {
-    const at::Tensor here = parts_.token_part(
-        positions.expand({context.tokens().batch, context.tokens().sequence}), context);
-    embeddings = ops::fused_linear(parts_.token_part(patches, context), {{weight}, {}}) +
+    const at::Tensor here =
+        token_part_(positions.expand({context.tokens().batch, context.tokens().sequence}), context);
+    embeddings = ops::fused_linear(token_part_(patches, context), {{weight}, {}}) +
                  at::embedding(added_rows(scope), here);
-    if (has_masks) masked = parts_.token_part(masked, context);
+    if (has_masks) masked = token_part_(masked, context);
   }
   if (!has_masks) return embeddings;
   return embeddings + masked.to(embeddings.scalar_type()) * added_to_masked(scope);
 }
 
 at::Tensor PatchEmbedding::added_to_masked(LayerScope& scope) const {
-  const at::Tensor token = parts_.mask_token.use(scope).flatten();
-  return parts_.bias ? token - parts_.bias.use(scope) : token;
+  const at::Tensor token = mask_token_.use(scope).flatten();
+  return bias_ ? token - bias_.use(scope) : token;
 }
 
 at::Tensor PatchEmbedding::added_rows(LayerScope& scope) const {
-  const PatchEmbeddingOptions& options = parts_.options;
-  const at::Tensor positions = parts_.positions.use(scope).flatten(0, -2);
+  const PatchEmbeddingOptions& options = options_;
+  const at::Tensor positions = positions_.use(scope).flatten(0, -2);
   std::vector<at::Tensor> rows;
   int64_t used = 0;  // rows of `positions`
   for (size_t i = 0; i < options.prefix.size(); ++i) {
-    const at::Tensor tokens = parts_.prefix[i].use(scope).reshape({options.prefix[i].count, -1});
+    const at::Tensor tokens = prefix_[i].use(scope).reshape({options.prefix[i].count, -1});
     if (!options.prefix[i].has_positions) {
       rows.push_back(tokens);
       continue;
@@ -133,12 +162,12 @@ at::Tensor PatchEmbedding::added_rows(LayerScope& scope) const {
     used += options.prefix[i].count;
   }
   const at::Tensor of_patches = interpolated(positions.narrow(0, used, positions.size(0) - used));
-  rows.push_back(parts_.bias ? of_patches + parts_.bias.use(scope) : of_patches);
+  rows.push_back(bias_ ? of_patches + bias_.use(scope) : of_patches);
   return at::cat(rows, 0);
 }
 
 at::Tensor PatchEmbedding::interpolated(const at::Tensor& of_patches) const {
-  const PatchEmbeddingOptions& options = parts_.options;
+  const PatchEmbeddingOptions& options = options_;
   const int64_t rows = options.rows(), columns = options.columns();
   const int64_t stored_rows = options.position_rows, stored_columns = options.position_columns;
   if (stored_rows == 0 || (stored_rows == rows && stored_columns == columns)) return of_patches;

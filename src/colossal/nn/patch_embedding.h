@@ -14,6 +14,8 @@
 
 namespace colossal::nn {
 
+class Builder;
+
 // Tokens that precede the patches and are the same in all images, such as a class token.
 struct PrefixTokens {
   std::string name;  // of the parameter, [1, count, features], or [features] if `is_vector`
@@ -78,14 +80,7 @@ at::Tensor images_of_patches(const at::Tensor& of_patches, const PatchEmbeddingO
 // patches, without communication.
 class PatchEmbedding {
  public:
-  struct Parts {
-    PatchEmbeddingOptions options;
-    ParameterHandle weight, bias, positions;  // this rank's features; bias: may be empty
-    std::vector<ParameterHandle> prefix;      // one for each of options.prefix
-    ParameterHandle mask_token;               // with MaskToken::trained, else empty
-    TokenPart token_part;
-  };
-  explicit PatchEmbedding(Parts parts) : parts_(std::move(parts)) {}
+  PatchEmbedding(Builder& build, const std::string& name, const PatchEmbeddingOptions& options);
 
   // images: [batch, channels, height, width] of any floating-point dtype. masks: [batch, patches]
   // bool, whether a patch is masked; with MaskToken::trained only, else undefined. Returns the
@@ -101,7 +96,11 @@ class PatchEmbedding {
   at::Tensor added_to_masked(LayerScope& scope) const;
   at::Tensor interpolated(const at::Tensor& of_patches) const;
 
-  Parts parts_;
+  PatchEmbeddingOptions options_;
+  ParameterHandle weight_, bias_, positions_;  // this rank's features; bias_: may be empty
+  std::vector<ParameterHandle> prefix_;        // one for each of options_.prefix
+  ParameterHandle mask_token_;                 // with MaskToken::trained, else empty
+  TokenPart token_part_;
 };
 
 }  // namespace colossal::nn

@@ -4,7 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <utility>
+#include <string>
 
 #include "colossal/base/range.h"
 #include "colossal/nn/activation_part.h"
@@ -12,6 +12,8 @@
 #include "colossal/nn/step_context.h"
 
 namespace colossal::nn {
+
+class Builder;
 
 // Parameters, which every rank holds whole: NAME.weight [out_features, in_features] and NAME.bias
 // [out_features], if `bias`; none if out_features is 0: there is then no projection.
@@ -27,14 +29,7 @@ struct PooledProjectionOptions {
 // that divide activations, in the forward pass only.
 class PooledProjection {
  public:
-  struct Parts {
-    PooledProjectionOptions options;
-    ParameterHandle weight, bias;  // bias: may be empty
-    Range features;                // of in_features, those of this rank's activations
-    TokenPart token_part;
-    SumOfParts sum_of_parts;
-  };
-  explicit PooledProjection(Parts parts) : parts_(std::move(parts)) {}
+  PooledProjection(Builder& build, const std::string& name, const PooledProjectionOptions& options);
 
   // x: an activation between blocks, [batch, sequence, in_features] or this rank's part of it.
   // pooling: [batch, sequence], the share of each token in the vector of its row; the shares of a
@@ -49,7 +44,11 @@ class PooledProjection {
   at::Tensor pooled(const at::Tensor& x, const at::Tensor& pooling,
                     const StepContext& context) const;
 
-  Parts parts_;
+  PooledProjectionOptions options_;
+  ParameterHandle weight_, bias_;  // empty handles if there are none
+  Range features_;                 // of in_features, those of this rank's activations
+  TokenPart token_part_;
+  SumOfParts sum_of_parts_;
 };
 
 }  // namespace colossal::nn

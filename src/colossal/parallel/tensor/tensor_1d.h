@@ -56,12 +56,12 @@ class Tensor1dBuilder : public ExpertBuilder {
   std::unique_ptr<nn::Linear> linear(const std::string& name,
                                      const nn::LinearOptions& options) override;
   std::unique_ptr<nn::Linear> fused_linear(const nn::FusedLinearOptions& options) override;
-
- protected:
-  nn::Placement whole() const override;
   nn::TokenPart token_part() const override;
   nn::LocalTokens local_tokens() const override;
   nn::SumOfParts sum_of_parts() const override;
+
+ protected:
+  nn::Placement whole() const override;
   nn::Placement of_all_heads() const override;
   nn::Placement of_heads(nn::HeadKind kind) const override;
   nn::LocalHeads heads_here(int64_t heads, int64_t kv_heads) const override;

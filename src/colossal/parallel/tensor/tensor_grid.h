@@ -115,16 +115,14 @@ class TensorGridBuilder : public ExpertBuilder {
                                            const nn::AttentionOptions& options) override;
   std::unique_ptr<nn::CrossAttention> cross_attention(const std::string& name,
                                                       const nn::AttentionOptions& options) override;
-
- protected:
-  // Makes a linear layer of a pair.
-  virtual std::unique_ptr<nn::Linear> make_product(GridProduct product) = 0;
-  // Returns the placement of a parameter with one value for each of the `features` features of an
-  // activation between pairs.
   nn::Placement of_features(int64_t features) const override;
   nn::TokenPart token_part() const override;
   nn::LocalTokens local_tokens() const override;
   nn::SumOfParts sum_of_parts() const override;
+
+ protected:
+  // Makes a linear layer of a pair.
+  virtual std::unique_ptr<nn::Linear> make_product(GridProduct product) = 0;
   std::unique_ptr<nn::Norm> make_norm(nn::NormParts parts) override;
   nn::Placement of_all_heads() const override;
   nn::Placement of_heads(nn::HeadKind kind) const override;

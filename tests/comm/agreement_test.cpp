@@ -1,5 +1,6 @@
 // Ranks that were started with different settings are told so when they meet.
 #include "colossal/comm/agreement.h"
+#include "colossal/comm/gpus.h"
 
 #include <gmock/gmock.h>
 

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "colossal/base/error.h"
+#include "colossal/comm/gpus.h"
 #include "colossal/comm/world.h"
 #include "tests/support/run_ranks.h"
 

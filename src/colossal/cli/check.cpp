@@ -14,6 +14,7 @@
 #include "colossal/base/machine.h"
 #include "colossal/base/units.h"
 #include "colossal/cli/command.h"
+#include "colossal/comm/gpus.h"
 #include "colossal/comm/link_rate.h"
 #include "colossal/comm/world.h"
 #include "colossal/io/file.h"

@@ -6,6 +6,7 @@
 #include "colossal/base/error.h"
 #include "colossal/base/machine.h"
 #include "colossal/cluster/launch_environment.h"
+#include "colossal/comm/gpus.h"
 #include "colossal/comm/world.h"
 #include "colossal/io/hub_cache.h"
 

@@ -6,6 +6,7 @@
 #include "colossal/base/error.h"
 #include "colossal/comm/agreement.h"
 #include "colossal/comm/gloo.h"
+#include "colossal/comm/gpus.h"
 #include "colossal/comm/nccl.h"
 #include "colossal/comm/shared_memory.h"
 #include "colossal/comm/shm.h"

@@ -20,6 +20,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/comm/gloo.h"
+#include "colossal/comm/gpus.h"
 #include "colossal/comm/group_impl.h"
 #include "colossal/comm/law.h"
 #include "colossal/comm/open_backends.h"
@@ -231,20 +232,6 @@ class NcclWorld final : public World {
 };
 
 }  // namespace
-
-int num_gpus() {
-  return c10::cuda::device_count();
-}
-
-std::vector<Gpu> gpus() {
-  std::vector<Gpu> found;
-  for (int index = 0; index < num_gpus(); ++index) {
-    cudaDeviceProp properties{};
-    C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
-    found.push_back({properties.name, static_cast<int64_t>(properties.totalGlobalMem)});
-  }
-  return found;
-}
 
 std::unique_ptr<World> nccl_world(const Rendezvous& rendezvous, StorePointer store, int device,
                                   std::chrono::milliseconds timeout) {

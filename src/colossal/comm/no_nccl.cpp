@@ -3,14 +3,6 @@
 
 namespace colossal::comm {
 
-int num_gpus() {
-  return 0;
-}
-
-std::vector<Gpu> gpus() {
-  return {};
-}
-
 std::unique_ptr<World> nccl_world(const Rendezvous&, StorePointer, int, std::chrono::milliseconds) {
   throw ConfigError(
       "backend \"nccl\" is not in this build; configure with -DCOLOSSAL_CUDA=ON and a CUDA build "

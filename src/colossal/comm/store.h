@@ -28,7 +28,7 @@ StorePointer open_store(const Rendezvous& rendezvous, std::chrono::milliseconds 
 // What each rank tells the others in meet_all().
 struct Arrival {
   std::string host;      // host_identity() (shared_memory.h)
-  int gpus = 0;          // num_gpus() (world.h)
+  int gpus = 0;          // num_gpus() (gpus.h)
   std::string settings;  // the result of publish_settings() (agreement.h)
 };
 

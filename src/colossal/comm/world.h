@@ -84,15 +84,6 @@ class World {
 // or device is unknown, if they contradict each other, or if they ask for a GPU and there is none.
 c10::Device device_alone(const WorldKind& kind);
 
-// Returns the number of GPUs that this process can use; 0 in a build without CUDA.
-int num_gpus();
-// Returns their names, such as "NVIDIA H100 80GB HBM3", and their memory in bytes.
-struct Gpu {
-  std::string name;
-  int64_t memory_bytes = 0;
-};
-std::vector<Gpu> gpus();
-
 // Makes the world of a job of one rank, which computes on `device`.
 std::unique_ptr<World> single_world(c10::Device device = c10::kCPU);
 

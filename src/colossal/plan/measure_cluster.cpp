@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "colossal/base/machine.h"
+#include "colossal/comm/gpus.h"
 #include "colossal/comm/link_rate.h"
 #include "colossal/comm/world.h"
 #include "colossal/memory/memory_ledger.h"

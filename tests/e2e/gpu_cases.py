@@ -1,0 +1,197 @@
+"""On a GPU every model, layout and way to save memory computes what it computes on the CPU. Ranks share the GPU.
+
+Where there is none, the GPU is emulated (tests/support/emulated_gpu): a mistake in its use ends the run. gpu_test.py
+and slow_gpu_test.py run these cases.
+"""
+import json
+import os
+import shutil
+import subprocess
+import unittest
+
+from transformers import AutoModelForCausalLM
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+from harness import BUILD, COLOSSAL, CORPUS, ROOT, EndToEndTest
+
+FAMILIES = json.loads((ROOT / "tests" / "support" / "families.json").read_text())
+EXACT = ["--precision.compute=fp64", "--optimizer.learning_rate=1e-2", "--optimizer.eps=1e-6", "--train.steps=3"]
+
+
+def has_gpu():
+    return shutil.which("nvidia-smi") is not None and "GPU 0" in subprocess.run(
+        [COLOSSAL, "check"], capture_output=True, text=True).stdout
+
+
+HAS_GPU = has_gpu()
+# Of programs that use the GPU.
+GPU_ENVIRONMENT = dict(os.environ) if HAS_GPU else dict(os.environ, LD_PRELOAD=str(BUILD / "libemulated_gpu.so"))
+
+LAYOUTS = {
+    "one_rank": ({}, 1),
+    "dropout": ({"train.dropout": 0.1}, 1),
+    "accumulation": ({"train.micro_batch": 5}, 1),
+    "recompute": ({"memory.recompute": "full"}, 1),
+    "selective": ({"memory.recompute": "selective"}, 1),
+    "activations_on_host": ({"memory.offload_activations": "host"}, 1),
+    "all_on_host": ({f"memory.offload_{kind}": "host" for kind in ("parameters", "gradients", "optimizer", "activations")}, 1),
+    "all_on_nvme": ({f"memory.offload_{kind}": "nvme" for kind in ("parameters", "gradients", "optimizer", "activations")}, 1),
+    "optimizer_on_host": ({"memory.offload_optimizer": "host"}, 1),
+    "dp": ({}, 3),
+    "zero2": ({"parallel.zero": 2, "train.micro_batch": 2}, 2),
+    "zero3": ({"parallel.zero": 3}, 3),
+    "zero3_host": ({"parallel.zero": 3, "memory.offload_parameters": "host", "memory.offload_optimizer": "host"}, 2),
+    "gloo": ({"parallel.backend": "gloo"}, 2),
+    "tp_1d": ({"parallel.tp": 2}, 2),
+    "tp_2d": ({"parallel.tp": 4, "parallel.tp_mode": "2d"}, 4),
+    "tp_25d": ({"parallel.tp": 8, "parallel.tp_mode": "2.5d", "parallel.tp_depth": 2}, 8),
+    "tp_3d": ({"parallel.tp": 8, "parallel.tp_mode": "3d"}, 8),
+    "ring": ({"parallel.sp": 2}, 2),
+    "ulysses": ({"parallel.sp": 2, "parallel.sp_mode": "ulysses"}, 2),
+    "pp": ({"parallel.pp": 2, "train.micro_batch": 3}, 2),
+    "pp_zero_bubble": ({"parallel.pp": 2, "parallel.pp_schedule": "zb-h1", "train.micro_batch": 3}, 2),
+    "pp_tp": ({"parallel.pp": 2, "parallel.tp": 2, "train.micro_batch": 3}, 4),
+}
+
+
+def environment(device):
+    return GPU_ENVIRONMENT if device == "gpu" else dict(os.environ)
+
+
+def as_flags(keys):
+    return [f"--{key}={value}" for key, value in keys.items()]
+
+
+class Gpu(EndToEndTest):
+    def curve(self, name, keys, ranks, device):
+        flags = as_flags(keys)
+        if any("nvme" in str(value) for value in keys.values()):
+            flags.append(f"--memory.nvme_path={self.directory}")
+        self.train(*self.flags(name), *EXACT, *flags, f"--parallel.device={device}", ranks=ranks,
+                   env=environment(device))
+        return self.losses(name)
+
+    def check(self, keys, ranks=1, serial=None):
+        """The losses and weights on GPUs are those of one rank on the CPU with the keys `serial`."""
+        expected = self.curve("cpu", keys if serial is None else serial, 1, "cpu")
+        found = self.curve("gpu", keys, ranks, "gpu")
+        self.assertEqual(expected.keys(), found.keys())
+        for step, loss in expected.items():
+            self.assertAlmostEqual(found[step], loss, delta=1e-9 * loss)
+        ours, theirs = self.weights(self.newest("gpu")), self.weights(self.newest("cpu"))
+        self.assertEqual(ours.keys(), theirs.keys())
+        for name in ours:
+            self.assertLessEqual((ours[name] - theirs[name]).abs().max(), 1e-6, name)
+
+
+    def model(self):
+        """A checkpoint from a run on the CPU."""
+        if not (self.directory / "cpu").exists():
+            self.use("llama-tiny")
+            self.curve("cpu", {}, 1, "cpu")
+        return self.newest("cpu")
+
+    def output_of(self, command, *flags, device):
+        done = subprocess.run([COLOSSAL, command, self.model(), *flags, f"--parallel.device={device}"],
+                              capture_output=True, text=True, timeout=120, env=environment(device))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def check_output(self, command, *flags, on_gpus=()):
+        of_cpu = self.output_of(command, *flags, device="cpu")
+        self.assertEqual(self.output_of(command, *flags, *on_gpus, device="gpu"), of_cpu)
+
+    def test_generates(self):
+        for flags in ([], ["--memory.offload_parameters=host"], ["--ranks=2", "--parallel.tp=2"],
+                      ["--ranks=2", "--parallel.pp=2"]):
+            with self.subTest(flags):
+                self.check_output("generate", "--prompt=import ", "--temperature=0", "--max-new-tokens=24",
+                                  "--precision.compute=fp64", on_gpus=flags)
+
+    def test_samples_and_searches(self):
+        for flags in (["--temperature=1", "--seed=3"], ["--num-beams=3"], ["--temperature=0", "--speculate=lookup"]):
+            with self.subTest(flags):
+                self.check_output("generate", "--prompt=import ", "--max-new-tokens=24", "--precision.compute=fp64", *flags)
+
+    def test_generates_with_quantized_weights(self):
+        for bits in ("int8", "int4"):
+            with self.subTest(bits):
+                self.output_of("generate", "--prompt=import ", "--temperature=0", "--max-new-tokens=24", f"--quantize={bits}",
+                               device="gpu")
+
+    def test_evaluates(self):
+        flags = ["--data", CORPUS, "--json", "--precision.compute=fp64", "--sequence-length=32"]
+        of_cpu = json.loads(self.output_of("evaluate", *flags, device="cpu"))
+        of_gpu = json.loads(self.output_of("evaluate", *flags, device="gpu"))
+        self.assertAlmostEqual(of_gpu["loss"], of_cpu["loss"], delta=1e-9)
+
+    def test_bf16(self):
+        """With bf16 the two round differently."""
+        for preset in ("gpt2-tiny", "llama-tiny"):
+            self.use(preset)
+            curves = {}
+            for device in ("cpu", "gpu"):
+                name = f"{preset}-{device}"
+                self.train(*self.flags(name), "--precision.compute=bf16", "--train.steps=20",
+                           "--optimizer.learning_rate=3e-3", f"--parallel.device={device}", env=environment(device))
+                curves[device] = self.losses(name)
+            for step, loss in curves["cpu"].items():
+                self.assertAlmostEqual(curves["gpu"][step], loss, delta=0.02 * loss)
+
+    def test_goes_on_with_a_run_of_the_cpu(self):
+        self.train(*self.flags("whole"), *EXACT, "--train.steps=6", "--parallel.device=cpu")
+        self.train(*self.flags("parts"), *EXACT, "--train.steps=3", "--parallel.device=cpu")
+        log = self.train(*self.flags("parts"), *EXACT, "--train.steps=6", "--parallel.device=gpu", "--parallel.zero=3", ranks=2,
+                         env=environment("gpu"))
+        self.assertIn("resumed from", log)
+        for step, loss in self.losses("whole").items():
+            self.assertAlmostEqual(self.losses("parts")[step], loss, delta=1e-9 * loss)
+
+    def test_experts(self):
+        folder = self.directory / "model"
+        fields = dict(FAMILIES["mixtral"], vocab_size=257, max_position_embeddings=32, initializer_range=0.1)
+        AutoModelForCausalLM.from_config(CONFIG_MAPPING["mixtral"](**fields)).save_pretrained(folder)
+        self.use_folder(folder)
+        self.check({"parallel.ep": 2}, 2, {})
+
+
+def add(name, function):
+    function.__name__ = f"test_{name}"
+    setattr(Gpu, function.__name__, function)
+
+
+def serial_keys(keys):
+    return {key: value for key, value in keys.items() if not key.startswith(("parallel.", "memory."))}
+
+
+for layout, (keys, ranks) in LAYOUTS.items():
+    def gpt2(self, keys=keys, ranks=ranks):
+        self.check(keys, ranks, serial_keys(keys))
+
+    def llama(self, keys=keys, ranks=ranks):
+        self.use("llama-tiny")
+        self.check(keys, ranks, serial_keys(keys))
+
+    add(f"gpt2_{layout}", gpt2)
+    if layout != "dropout":  # of GPT-2 alone
+        add(f"llama_{layout}", llama)
+
+for family in FAMILIES:
+    def of_family(self, family=family):
+        folder = self.directory / "model"
+        fields = dict(FAMILIES[family], vocab_size=257)
+        positions = {"gpt2": "n_positions", "gptj": "n_positions", "bloom": "seq_length"}
+        fields[positions.get(family, "max_position_embeddings")] = 32
+        AutoModelForCausalLM.from_config(CONFIG_MAPPING[family](**fields)).save_pretrained(folder)
+        self.use_folder(folder)
+        self.check({"optimizer.learning_rate": 1e-3})
+
+    add(f"family_{family}", of_family)
+
+
+def suite(names):
+    return unittest.TestSuite(Gpu(name) for name in names)
+
+
+def all_names():
+    return unittest.TestLoader().getTestCaseNames(Gpu)

@@ -57,16 +57,18 @@ std::string place_of(const std::string& kind) {
     Dl_info info;
     if (!dladdr(frames[i], &info) || !info.dli_fname || !info.dli_sname) continue;
     if (!std::strstr(info.dli_fname, "libcolossal")) continue;
-    place += (named++ == 0 ? " " : " < ") + short_name(info.dli_sname);
+    const std::string function = short_name(info.dli_sname);
+    if (function.starts_with("c10::") || function.starts_with("at::")) continue;  // inlined calls
+    place += (named++ == 0 ? " " : " < ") + function;
   }
   return place;
 }
 
+// Waits are few and programs may end without exit handlers: each wait writes the report anew.
 void write_report() {
   const std::string path = settings().report + "." + std::to_string(getpid());
   std::FILE* const file = std::fopen(path.c_str(), "w");
   if (!file) return;
-  const std::lock_guard lock(waits().mutex);
   for (const auto& [place, count] : waits().counts) {
     std::fprintf(file, "%ld %s\n", static_cast<long>(count), place.c_str());
   }
@@ -79,11 +81,10 @@ thread_local int depth = 0;
 
 HostWait::HostWait(const std::string& kind) {
   if (depth++ > 0 || settings().report.empty()) return;
-  static const int registered = std::atexit(write_report);
-  (void)registered;
   const std::string place = place_of(kind);
   const std::lock_guard lock(waits().mutex);
   ++waits().counts[place];
+  write_report();
 }
 
 HostWait::~HostWait() {

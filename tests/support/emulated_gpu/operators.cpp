@@ -2,6 +2,7 @@
 // memory of its arguments; it holds no reference to tensors, as a kernel on a GPU does not.
 #include <ATen/ATen.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/WrapDimUtils.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/_local_scalar_dense_native.h>
 #include <ATen/ops/_reshape_alias_native.h>
@@ -116,7 +117,7 @@ c10::IValue with_tensors(const c10::IValue& value,
   if (value.isTensor()) return of(value.toTensor());
   if (value.isTensorList()) {
     c10::List<at::Tensor> list;
-    for (const at::Tensor tensor : value.toTensorList()) list.push_back(of(tensor));
+    for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(of(tensor));
     return list;
   }
   if (value.isOptionalTensorList()) {
@@ -169,8 +170,10 @@ class Call {
       for (const auto& argument : given_) stack.push_back(arguments_[*argument]);
       return;
     }
-    if (const auto metas = meta_results()) {
-      launch_into_new(*metas, stack);
+    std::optional<Stack> results = meta_results();
+    if (!results) results = known_results();
+    if (results) {
+      launch_into_new(*results, stack);
     } else {
       run_now(stack);
     }
@@ -228,6 +231,7 @@ class Call {
   // Replaces the tensors of arguments by places. Numbers on the host are read now.
   void place_arguments() {
     for (size_t i = 0; i < arguments_.size(); ++i) {
+      first_place_.push_back(places_.size());
       held_.push_back(with_tensors(arguments_[i], [&](const at::Tensor& tensor) {
         if (!tensor.is_cuda()) return tensor.clone();
         places_.push_back(place_of(tensor));
@@ -276,7 +280,7 @@ class Call {
     static std::mutex mutex;
     static auto* const without = new std::set<std::string>;  // operators
     const std::string name = name_ + "." + schema_.overload_name();
-    if (resizes_ || given_.empty()) return std::nullopt;
+    if (given_.empty()) return std::nullopt;
     {
       const std::lock_guard lock(mutex);
       if (without->contains(name)) return std::nullopt;
@@ -302,12 +306,45 @@ class Call {
     return std::nullopt;
   }
 
+  // The same for operators without a kernel for the meta device whose sizes are known.
+  std::optional<Stack> known_results() const {
+    const auto tensor = [&](size_t i) { return arguments_[i].toTensor(); };
+    const auto result = [&](at::IntArrayRef sizes) {
+      return Stack{
+          at::empty(sizes, at::TensorOptions().dtype(tensor(0).scalar_type()).device(at::kMeta))};
+    };
+    if (name_ == "aten::index_select") {
+      std::vector<int64_t> sizes = tensor(0).sizes().vec();
+      if (sizes.empty()) return std::nullopt;
+      sizes[at::maybe_wrap_dim(arguments_[1].toInt(), tensor(0).dim())] = tensor(2).numel();
+      return result(sizes);
+    }
+    if (name_ == "aten::embedding_dense_backward") {
+      return result({arguments_[2].toInt(), tensor(0).size(-1)});
+    }
+    if (name_ == "aten::abs" && !tensor(0).is_complex()) {
+      return result(tensor(0).sizes());
+    }
+    return std::nullopt;
+  }
+
+  // Makes an empty argument that is a result as large as the result.
+  void give_size(size_t argument, const at::Tensor& meta) {
+    at::Tensor target = arguments_[argument].toTensor();
+    if (target.numel() > 0 || meta.numel() == 0) return;
+    const at::Tensor made = empty_on(*device_, meta.sizes(), meta.strides(), target.scalar_type());
+    at::native::set_storage_cpu_(target, made.storage(), 0, meta.sizes(), meta.strides());
+    places_[first_place_[argument]] = place_of(target);
+    append(writes_, place_of(target));
+  }
+
   void launch_into_new(const Stack& metas, Stack& stack) {
     std::vector<std::optional<Place>> results;
     for (size_t i = 0; i < metas.size(); ++i) {
       const at::Tensor& meta = metas[i].toTensor();
       results.emplace_back();
       if (given_[i]) {
+        give_size(*given_[i], meta);
         stack.push_back(arguments_[*given_[i]]);
       } else if (!meta.defined()) {
         stack.emplace_back(at::Tensor());
@@ -372,6 +409,7 @@ class Call {
   bool resizes_ = false;
   std::vector<c10::IValue> held_;  // the arguments, with meta tensors for places
   std::vector<Place> places_;
+  std::vector<size_t> first_place_;  // of each argument
   std::vector<Bytes> reads_, writes_;
 };
 

@@ -22,7 +22,7 @@ TEST(Control, SumsAndKeepsTheNumbersOfEachRankForMaxima) {
     mine.maxima[rank] = 10 - rank;
     mine.routers = {4};
     world.ledger().reset();
-    const ControlMessage all = reduce_control(mine, group);
+    const ControlSums all = reduce_control(mine, group);
     EXPECT_EQ(all.loss_sum, 6);
     EXPECT_EQ(all.token_count, 6);
     EXPECT_EQ(all.stop_requested, 1);
@@ -31,7 +31,7 @@ TEST(Control, SumsAndKeepsTheNumbersOfEachRankForMaxima) {
     EXPECT_EQ(all.maxima, (std::vector<double>{10, 9, 8}));
     EXPECT_EQ(all.routers, (std::vector<double>{12}));
     const comm::Traffic booked = world.ledger().entries().at({"dp", comm::Reason::control});
-    const int64_t numbers = 6 + 2 + 4 + kRanks + 1;
+    const int64_t numbers = 5 + 2 + 4 + kRanks + 1;
     EXPECT_EQ(booked.law_bytes, comm::law::all_reduce(numbers, kRanks, rank, 8));
     EXPECT_EQ(booked.wire_bytes, booked.law_bytes);
   });

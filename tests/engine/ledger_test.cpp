@@ -67,7 +67,7 @@ TEST(BytesOfAStep, EqualTheLaws) {
         const Sent sent = sent_by_all(training, ranks);
         const int64_t gradient = (zero == 0 ? 2 : 1) * others * model_bytes;
         const int64_t parameter = zero == 0 ? 0 : others * model_bytes;
-        const int64_t control = 2 * others * 8 * (6 + sent.parameters_in_model);
+        const int64_t control = 2 * others * 8 * (5 + sent.parameters_in_model);
         EXPECT_EQ(sent.gradient, training.steps * gradient) << ranks << " ranks, stage " << zero;
         EXPECT_EQ(sent.parameter, training.steps * parameter) << ranks << " ranks, stage " << zero;
         EXPECT_EQ(sent.control, training.steps * control) << ranks << " ranks, stage " << zero;

@@ -77,8 +77,8 @@ at::Tensor loss_of_reconstruction(models::Model& model, const nn::BlockState& st
   expect_close(nn::images_of_patches(found, patches),
                read_tensor(result, "reconstruction", at::kDouble), "reconstruction");
   const LossSum loss = reconstruction_loss(patches)(model, state, batch, context);
-  EXPECT_EQ(loss.count, batch.at(data::kMasks).sum().item<int64_t>());
-  return loss.sum / static_cast<double>(loss.count);
+  EXPECT_EQ(loss.count.value(), batch.at(data::kMasks).sum().item<int64_t>());
+  return loss.sum / loss.count.value();
 }
 
 // Compares the logits, and returns the loss.
@@ -94,7 +94,7 @@ at::Tensor loss_of_pairs(models::Model& model, const nn::BlockState& state,
   std::vector<data::Batch> batches{batch};
   add_pair_gradients(batches, {found}, texts, at::kDouble, alone);
   const LossSum loss = contrastive_loss(texts, alone)(model, state, batches[0], context);
-  return loss.sum / static_cast<double>(loss.count);
+  return loss.sum / loss.count.value();
 }
 
 void expect_like_transformers(const fs::path& directory) {

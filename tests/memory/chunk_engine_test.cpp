@@ -123,7 +123,7 @@ TEST(ChunkEngine, GradientsAreSummedOverRanksAndMicroBatches) {
     comm::all_reduce(checked, context.data_group(), comm::Reason::control);
     EXPECT_EQ(checked.item<int64_t>(), 35);
     // Each element is counted by one rank only.
-    at::Tensor squares = at::full({1}, engine.squared_gradient_norm(), at::kDouble);
+    at::Tensor squares = at::full({1}, engine.squared_gradient_norm().value(), at::kDouble);
     comm::all_reduce(squares, context.data_group(), comm::Reason::control);
     EXPECT_DOUBLE_EQ(squares.item<double>(), 35 * 36.0 * 36.0);
   });
@@ -210,7 +210,7 @@ TEST(ChunkEngine, NamesTheFirstNonFiniteGradient) {
   backward_of_sum(parameters[2], std::numeric_limits<double>::infinity());
   engine.end_backward();
   engine.finish_reduction();
-  EXPECT_FALSE(std::isfinite(engine.squared_gradient_norm()));
+  EXPECT_FALSE(std::isfinite(engine.squared_gradient_norm().value()));
   EXPECT_EQ(engine.first_non_finite_gradient(), "on_one_rank");
 }
 

@@ -121,7 +121,7 @@ void train(const Case& c, Collected& collected) {
       }
       engine.finish_reduction();
       // The control all-reduce also sums over all ranks.
-      const at::Tensor norm = at::full({1}, engine.squared_gradient_norm(), at::kDouble);
+      const at::Tensor norm = at::full({1}, engine.squared_gradient_norm().value(), at::kDouble);
       comm::all_reduce(norm, context.world_group(), comm::Reason::control);
       const double squared = norm.item<double>();
       if (world.rank() == 0) collected.squared_norms[fmt::format("step {}", step)] = squared;

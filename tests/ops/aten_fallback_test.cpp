@@ -55,7 +55,8 @@ TEST(AnyDevice, OptimizerPassesAgree) {
   convert_copy(ours[1], ours[0], 0.3);
   aten_fallback::convert_copy(theirs[1], ours[0], 0.3);
   EXPECT_TRUE(theirs[1].equal(ours[1]));
-  EXPECT_NEAR(aten_fallback::squared_norm(ours[0]), squared_norm(ours[0]), 1e-9);
+  EXPECT_NEAR(aten_fallback::squared_norm(ours[0]).item<double>(),
+              squared_norm(ours[0]).item<double>(), 1e-9);
   EXPECT_TRUE(aten_fallback::all_finite(ours[0]));
   ours[0][7] = NAN;
   EXPECT_FALSE(aten_fallback::all_finite(ours[0]));

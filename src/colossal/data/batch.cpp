@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "colossal/base/error.h"
+#include "colossal/ops/upload.h"
 
 namespace colossal::data {
 
@@ -35,7 +36,7 @@ Batch local_batch(const Batch& batch, const nn::SequencePart& part) {
   Batch local = batch;
   for (auto& [name, field] : local.fields) {
     field.values = field.sequence_dim ? part.of(field.values, *field.sequence_dim)
-                                      : field.values.to(part.device);
+                                      : ops::upload(field.values, part.device);
   }
   return local;
 }

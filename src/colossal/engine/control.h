@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "colossal/comm/group.h"
+#include "colossal/ops/pending_sum.h"
 
 namespace colossal {
 
@@ -29,43 +30,46 @@ enum RouterSum : size_t {
   kRouterSums  // number of the entries above
 };
 
-// Loss, counts, norm and flags of one rank in a step, or their sums over ranks. A shape in the
+// Loss, counts, norm and flags of a step: of one rank (ControlMessage), or their sums over ranks
+// (ControlSums). A shape in the
 // comment of a vector, such as [metrics, 2], means that the vector has the elements of an array of
 // this shape, in row-major order.
-struct ControlMessage {
+template <typename Number>
+struct ControlNumbers {
   // Several ranks report the same labels and inputs, so the sum over all ranks has them several
   // times, and Engine divides it. The tp ranks of a tensor-parallel group all report the same
   // loss_sum and token_count; Engine divides these two sums by tp. All pp * sp * tp ranks of a
   // replica report the same input_count; Engine divides this sum by pp * sp * tp.
-  double loss_sum = 0;        // sum of the losses of all labels that are not ignored
-  double token_count = 0;     // number of labels that are not ignored
-  double input_count = 0;     // number of input tokens, without padding
-  double squared_norm = 0;    // squared norm of the gradients; each element is counted by one rank
-  double non_finite = 0;      // number of ranks with a loss or gradient that is not finite
-  double stop_requested = 0;  // number of ranks that received a request to stop
+  Number loss_sum = 0;        // sum of the losses of all labels that are not ignored
+  Number token_count = 0;     // number of labels that are not ignored
+  Number input_count = 0;     // number of input tokens, without padding
+  Number squared_norm = 0;    // squared norm of the gradients; each element is counted by one rank
+  Number stop_requested = 0;  // number of ranks that received a request to stop
   // For each parameter of the whole model, in the order of ChunkEngine::parameters(), which is the
   // same on all ranks: the number of ranks that have computed a gradient for the parameter.
-  std::vector<double> used;
+  std::vector<Number> used;
   // [metrics, 2], for all metrics in EngineConfig::metrics, in their order: the sum of a metric's
   // values, and their number.
-  std::vector<double> metrics;
+  std::vector<Number> metrics;
   // [maximum metrics, ranks of reduce_control()'s group], only for the metrics whose name ends in
   // "/max" (is_maximum()), in their order in EngineConfig::metrics. A rank writes its maxima into
   // its own column and leaves 0 in the others, so that the sum over ranks has the maxima of all
   // ranks.
-  std::vector<double> maxima;
+  std::vector<Number> maxima;
   // Only for a model with experts, else empty: the number of rows sent to each expert, [blocks,
   // experts], followed by the kRouterSums entries of RouterSum. A row is a token for one of its
   // experts; dropped assignments are no rows. Each row is counted by one rank: the rank that routes
   // the token.
-  std::vector<double> routers;
+  std::vector<Number> routers;
 };
+using ControlMessage = ControlNumbers<ops::PendingSum>;
+using ControlSums = ControlNumbers<double>;
 
 // Returns the entry of message.routers for `sum`. The model must have experts.
-inline double& router_sum(ControlMessage& message, RouterSum sum) {
+inline ops::PendingSum& router_sum(ControlMessage& message, RouterSum sum) {
   return message.routers[message.routers.size() - kRouterSums + sum];
 }
-inline double router_sum(const ControlMessage& message, RouterSum sum) {
+inline double router_sum(const ControlSums& message, RouterSum sum) {
   return message.routers[message.routers.size() - kRouterSums + sum];
 }
 
@@ -75,9 +79,10 @@ inline double router_sum(const ControlMessage& message, RouterSum sum) {
 bool is_maximum(const std::string& metric);
 
 // Returns the element-wise sum of the messages of all ranks of `group`. The vectors must have the
-// same sizes on all ranks. Collective. Law: one all-reduce of 8 * (6 + used.size() + metrics.size()
-// + maxima.size() + routers.size()) bytes, counted as Reason::control: 8 bytes for each of the 6
+// same sizes on all ranks. Waits for the device: for the rest of a step, no rank has to.
+// Collective. Law: one all-reduce of 8 * (5 + used.size() + metrics.size()
+// + maxima.size() + routers.size()) bytes, counted as Reason::control: 8 bytes for each of the 5
 // scalar fields and for each element of the vectors.
-ControlMessage reduce_control(const ControlMessage& mine, const comm::Group& group);
+ControlSums reduce_control(const ControlMessage& mine, const comm::Group& group);
 
 }  // namespace colossal

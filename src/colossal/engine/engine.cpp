@@ -37,9 +37,9 @@ std::shared_ptr<const optim::ParameterGroups> make_optimizers(const optim::Optim
 
 // The ranks of a tensor-parallel group all report the same labels and loss, and the ranks of a
 // replica all report the same inputs: divides the sums by the number of these ranks.
-ControlMessage reduce(const ControlMessage& mine, const ParallelContext& context) {
+ControlSums reduce(const ControlMessage& mine, const ParallelContext& context) {
   const Strategy& strategy = context.strategy();
-  ControlMessage all = reduce_control(mine, context.world_group());
+  ControlSums all = reduce_control(mine, context.world_group());
   all.loss_sum /= strategy.tp;
   all.token_count /= strategy.tp;
   all.input_count /= strategy.pp * strategy.sp * strategy.tp;
@@ -89,7 +89,7 @@ ControlMessage Engine::empty_message() const {
   return message;
 }
 
-std::map<std::string, double> Engine::means_of_metrics(const ControlMessage& all) const {
+std::map<std::string, double> Engine::means_of_metrics(const ControlSums& all) const {
   std::map<std::string, double> means;
   auto next_maximum = all.maxima.begin();
   for (size_t i = 0; i < config_.metrics.size(); ++i) {
@@ -103,7 +103,7 @@ std::map<std::string, double> Engine::means_of_metrics(const ControlMessage& all
   return means;
 }
 
-RowsOfExperts Engine::rows_of_experts(const ControlMessage& all) const {
+RowsOfExperts Engine::rows_of_experts(const ControlSums& all) const {
   RowsOfExperts rows;
   auto counts = all.routers.begin();
   for (int64_t layer = 0; layer < config_.num_blocks; ++layer, counts += config_.experts) {
@@ -115,7 +115,7 @@ RowsOfExperts Engine::rows_of_experts(const ControlMessage& all) const {
 
 // Adds router_load, the rows of the busiest expert of any layer divided by the mean of the layer's
 // experts, and the other metrics of routers.
-void Engine::add_router_metrics(const ControlMessage& all,
+void Engine::add_router_metrics(const ControlSums& all,
                                 std::map<std::string, double>& metrics) const {
   double load = 0, all_rows = 0;
   const double* counts = all.routers.data();
@@ -182,7 +182,7 @@ void Engine::forward_backward(const std::vector<data::Batch>& micro_batches) {
     control_.input_count += static_cast<double>(batch.units);
   }
   // A dry run may lack the rank with the last stage, which counts labels.
-  if (context_.device().is_meta() && control_.token_count == 0) {
+  if (context_.device().is_meta() && control_.token_count.known() == 0) {
     control_.token_count = control_.input_count;
   }
 }
@@ -200,12 +200,12 @@ double Engine::gradient_scale() const {
 StepResult Engine::run_update(const UpdateRequest& request) {
   ControlMessage mine = std::exchange(control_, {});
   mine.squared_norm = chunks_.squared_gradient_norm();
-  mine.non_finite = std::isfinite(mine.squared_norm) && std::isfinite(mine.loss_sum) ? 0 : 1;
-  mine.used = chunks_.used();
+  const std::vector<double> of_parameters = chunks_.used();
+  mine.used.assign(of_parameters.begin(), of_parameters.end());
   // Asked as late as possible: if the answer is yes, this step is the last.
   mine.stop_requested = request.stop_requested() ? 1 : 0;
-  const ControlMessage all = reduce(mine, context_);
-  if (all.non_finite > 0) refuse_non_finite(mine);
+  const ControlSums all = reduce(mine, context_);
+  if (!std::isfinite(all.squared_norm) || !std::isfinite(all.loss_sum)) refuse_non_finite(mine);
 
   StepResult result;
   result.step = ++steps_done_;
@@ -243,7 +243,7 @@ StepResult Engine::run_update(const UpdateRequest& request) {
 void Engine::refuse_non_finite(const ControlMessage& mine) {
   std::string what = chunks_.first_non_finite_gradient();
   if (!what.empty()) what = "the gradient of " + what;
-  if (!std::isfinite(mine.loss_sum)) what = "the loss";
+  if (!std::isfinite(mine.loss_sum.value())) what = "the loss";
   for (const std::string& found :
        comm::gather_bytes(what, context_.world_group(), comm::Reason::control)) {
     if (!found.empty()) throw NonFiniteError(steps_done_ + 1, found);
@@ -257,7 +257,7 @@ Engine::Evaluation Engine::evaluate(const std::vector<data::Batch>& micro_batche
   ControlMessage mine = empty_message();
   executor_.evaluate(stages ? *stages : model_, micro_batches, {steps_done_, config_.seed}, mine);
   mine.stop_requested = stop_requested() ? 1 : 0;
-  const ControlMessage all = reduce(mine, context_);
+  const ControlSums all = reduce(mine, context_);
   return {.loss_sum = all.loss_sum,
           .count = all.token_count,
           .stop_requested = all.stop_requested > 0,

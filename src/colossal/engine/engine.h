@@ -145,9 +145,9 @@ class Engine {
   // gradients for the number of labels, which is known only after the control all-reduce.
   double gradient_scale() const;
   ControlMessage empty_message() const;  // zeros, in vectors of the sizes that this model needs
-  std::map<std::string, double> means_of_metrics(const ControlMessage& all) const;
-  RowsOfExperts rows_of_experts(const ControlMessage& all) const;
-  void add_router_metrics(const ControlMessage& all, std::map<std::string, double>& metrics) const;
+  std::map<std::string, double> means_of_metrics(const ControlSums& all) const;
+  RowsOfExperts rows_of_experts(const ControlSums& all) const;
+  void add_router_metrics(const ControlSums& all, std::map<std::string, double>& metrics) const;
   // Throws NonFiniteError with the same message on all ranks. control: this rank's numbers, not
   // summed over ranks. Collective.
   void refuse_non_finite(const ControlMessage& control);

@@ -327,23 +327,21 @@ class PipelineExecutor::Run {
   }
 
   void count(const LossSum& loss) {
-    control_.token_count += static_cast<double>(loss.count) / loss.copies;
-    if (loss.sum.is_meta()) return;
-    control_.loss_sum += loss.sum.item<double>() / loss.copies;
+    control_.token_count += loss.count / loss.copies;
+    control_.loss_sum += ops::PendingSum(loss.sum) / loss.copies;
     if (loss.router_term.defined() && !control_.routers.empty()) {
-      router_sum(control_, kRouterTerm) += loss.router_term.item<double>();
+      router_sum(control_, kRouterTerm) += loss.router_term;
     }
     for (const auto& [name, metric] : loss.metrics) {
       const std::vector<std::string>& names = executor_.options_.metrics;
       const auto place = std::ranges::find(names, name) - names.begin();
       COLOSSAL_CHECK(place < std::ssize(names), "the engine was not told of a metric \"{}\"", name);
-      control_.metrics[2 * place] += metric.sum.item<double>();
+      control_.metrics[2 * place] += metric.sum;
       control_.metrics[2 * place + 1] += metric.count;
       if (!is_maximum(name)) continue;
       const auto maximum = std::count_if(names.begin(), names.begin() + place, is_maximum);
-      double& largest = control_.maxima.at(maximum * context_.world_group().size() +
-                                           context_.world_group().rank());
-      largest = std::max(largest, metric.sum.item<double>());
+      const comm::Group& ranks = context_.world_group();
+      control_.maxima.at(maximum * ranks.size() + ranks.rank()).raise_to(metric.sum);
     }
   }
 

@@ -14,8 +14,7 @@ HeadLoss reconstruction_loss(const nn::PatchEmbeddingOptions& patches) {
     const at::Tensor pixels = nn::pixels_of_tokens(batch.at(data::kPixels).to(wide), patches, step);
     const at::Tensor masks = nn::masks_of_tokens(batch.at(data::kMasks), patches, step);
     const at::Tensor errors = (found.to(wide) - pixels).abs().mean(-1);
-    return LossSum{.sum = (errors * masks.to(wide)).sum(),
-                   .count = masks.is_meta() ? masks.numel() : masks.sum().item<int64_t>()};
+    return LossSum{.sum = (errors * masks.to(wide)).sum(), .count = masks.sum()};
   };
 }
 

@@ -3,7 +3,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/stack.h>
-#include <ATen/ops/tensor.h>
 
 namespace colossal {
 namespace {
@@ -19,17 +18,16 @@ class LossOfRecords {
   LossOfRecords(const nn::RouterLosses& losses, const ParallelContext& context)
       : losses_(losses), context_(context) {}
 
-  at::Tensor operator()(const at::Tensor& records, double labels,
+  at::Tensor operator()(const at::Tensor& records, const ops::PendingSum& labels,
                         const nn::StepContext& step) const {
     const int64_t sums = (records.size(1) - 1) / 2;
     const auto by_expert = [&](int64_t begin) {
       return records.narrow(1, begin, sums).unflatten(1, {step.tokens().batch, -1});
     };
     // Labels and tokens of the micro-batch, over all replicas.
+    const ops::PendingSum tokens = step.tokens().batch * step.tokens().sequence;
     const at::Tensor totals =
-        at::tensor({labels, static_cast<double>(step.tokens().batch * step.tokens().sequence)},
-                   at::kDouble)
-            .to(context_.device());
+        at::stack({labels.on(context_.device()), tokens.on(context_.device())});
     add_over(context_.data_group(), totals);
     const at::Tensor all_tokens = totals[1].to(records.scalar_type());
     at::Tensor loss = records.select(1, 2 * sums).sum() * losses_.z;

@@ -15,6 +15,7 @@
 #include "colossal/nn/router.h"
 #include "colossal/nn/router_records.h"
 #include "colossal/nn/step_context.h"
+#include "colossal/ops/pending_sum.h"
 
 namespace colossal {
 
@@ -42,8 +43,8 @@ at::Tensor append_router_records(const at::Tensor& before, const nn::RouterRecor
 // not 0, in addition: if RouterLosses::over is Over::sequence, all-reduces of [layers, sequences,
 // experts] in the router's dtype over sp and over tp; otherwise one all-reduce of [layers, experts]
 // over dp, sp and tp.
-using RouterLoss = std::function<at::Tensor(const at::Tensor& records, double labels,
-                                            const nn::StepContext& context)>;
+using RouterLoss = std::function<at::Tensor(
+    const at::Tensor& records, const ops::PendingSum& labels, const nn::StepContext& context)>;
 // Returns the function that computes `losses`; empty if `losses` has neither of the two losses.
 // `context` must outlive the result.
 RouterLoss make_router_loss(const nn::RouterLosses& losses, const ParallelContext& context);

@@ -31,7 +31,7 @@ StagedModel as_in_training(StagedModel model) {
 LossSum cross_entropy(models::Model& model, const nn::BlockState& state, const data::Batch& batch,
                       const nn::StepContext& context) {
   return {.sum = model.token_head().loss_sum(state.output(), batch.at(data::kLabels), context),
-          .count = batch.at(data::kLabels).ne(ops::kIgnoredLabel).sum().item<int64_t>()};
+          .count = batch.at(data::kLabels).ne(ops::kIgnoredLabel).sum()};
 }
 
 LossSum cross_entropy_of_all(models::Model& model, const nn::BlockState& state,
@@ -79,8 +79,7 @@ StagedModel stages_of(models::Model& model, const Strategy& strategy, HeadLoss l
     if (batch.rows() == 0) return {};
     LossSum sum = loss(model, blocks, batch, context);
     if (records.defined() && at::GradMode::is_enabled()) {
-      const at::Tensor term =
-          router_loss(records, static_cast<double>(sum.count) / sum.copies, context);
+      const at::Tensor term = router_loss(records, sum.count / sum.copies, context);
       sum.router_term = term.detach();
       sum.sum = sum.sum + (term - sum.router_term).to(sum.sum.scalar_type());
     }

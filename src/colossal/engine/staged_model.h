@@ -17,6 +17,7 @@
 #include "colossal/models/model.h"
 #include "colossal/nn/sequence_part.h"
 #include "colossal/nn/step_context.h"
+#include "colossal/ops/pending_sum.h"
 
 namespace colossal {
 
@@ -28,7 +29,7 @@ struct LossSum {
   // Scalar, in training with an autograd graph. Undefined only in evaluations: if the micro-batch
   // has no sequences, or if the loss function stores its results elsewhere (FrozenModel's `head`).
   at::Tensor sum;
-  int64_t count = 0;  // number of labels that are not ignored
+  ops::PendingSum count;  // number of labels that are not ignored
   // Number of ranks of sp that compute this loss from the same sequences; 1 if each rank computes
   // the loss of its own positions. Engine divides LossSum::sum and LossSum::count by this number,
   // but not the metrics, whose means do not depend on it. The ranks of tp, which always compute the
@@ -38,8 +39,8 @@ struct LossSum {
   // of all `count`. If is_maximum() (control.h) is true for the metric's name, a step reports the
   // largest `sum`.
   struct Metric {
-    at::Tensor sum;    // scalar: sum of the metric's values, or their maximum
-    double count = 0;  // number of values; 0: there are none
+    at::Tensor sum;         // scalar: sum of the metric's values, or their maximum
+    ops::PendingSum count;  // number of values; 0: there are none
   };
   std::map<std::string, Metric> metrics = {};  // by name; the names are in EngineConfig::metrics
   // This rank's term of the router losses (router_loss.h), without an autograd graph. stages_of()

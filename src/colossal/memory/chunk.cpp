@@ -347,7 +347,7 @@ std::vector<Range> Chunk::held_spans() const {
   return spans_of(held, held.begin);
 }
 
-double Chunk::counted_squares(const Range& span, const at::Tensor& sums) const {
+ops::PendingSum Chunk::counted_squares(const Range& span, const at::Tensor& sums) const {
   const Range counted = intersect(span, part);
   if (counted.empty()) return 0;
   return ops::squared_norm(sums.narrow(0, counted.begin - span.begin, counted.size()));
@@ -367,7 +367,7 @@ void Chunk::accumulate_reduced_gradients(bool last) {
     } else {
       kept.copy_(sums);
     }
-    if (last) *squared_norm_ += counted_squares(span, kept);
+    if (last) squared_norm_ += counted_squares(span, kept);
     visit.leave();
     if (tiers_.gradients == Tier::nvme) memory_.gradient_writes.add(std::move(visit));
   }
@@ -384,7 +384,7 @@ void Chunk::sum_over_ends() {
     const at::Tensor sums = for_calls_of(ranks.ends, stored);
     comm::all_reduce(sums, ranks.ends, comm::Reason::gradient);
     if (!sums.is_same(stored)) stored.copy_(sums);
-    if (gradients_are_transient()) *squared_norm_ += counted_squares(span, sums);
+    if (gradients_are_transient()) squared_norm_ += counted_squares(span, sums);
     visit.leave();
     if (tiers_.gradients == Tier::nvme) memory_.gradient_writes.add(std::move(visit));
   }
@@ -398,9 +398,9 @@ void Chunk::release_gradients() {
 }
 
 // Sums span by span in every tier, so that the result has the same bits.
-double Chunk::squared_gradient_norm() const {
-  if (gradients_are_transient()) return squared_norm_.value_or(0);
-  double sum = 0;
+ops::PendingSum Chunk::squared_gradient_norm() const {
+  if (gradients_are_transient()) return squared_norm_;
+  ops::PendingSum sum;
   for (const Range& span : held_spans()) {
     const Range counted = intersect(span, part);
     if (!counted.empty()) sum += ops::squared_norm(gradients_->memory(counted));

@@ -21,6 +21,7 @@
 #include "colossal/memory/chunk_plan.h"
 #include "colossal/memory/stored_tensor.h"
 #include "colossal/memory/transient_tensor.h"
+#include "colossal/ops/pending_sum.h"
 
 namespace colossal::memory {
 
@@ -238,7 +239,7 @@ class Chunk {
   // Returns the sum of squares of the gradients in `part`, even if another rank counts them for a
   // copy of the chunk; the caller must then leave this chunk out of the norm. Valid after the
   // step's last reduction and sum_over_ends().
-  double squared_gradient_norm() const;
+  ops::PendingSum squared_gradient_norm() const;
 
   // The following functions are for updates.
 
@@ -272,7 +273,7 @@ class Chunk {
   // Adds the reduced gradients of a micro-batch to gradients().
   void accumulate_reduced_gradients(bool last);
   // Returns the sum of squares of the elements of a span that are in `part`. sums: [span].
-  double counted_squares(const Range& span, const at::Tensor& sums) const;
+  ops::PendingSum counted_squares(const Range& span, const at::Tensor& sums) const;
   std::vector<Range> held_spans() const;  // the spans of `held`
 
   ChunkMemory& memory_;
@@ -301,7 +302,7 @@ class Chunk {
   bool sums_shards_ = false;  // whether reduction_ is over ranks.shards, and ranks.replicas follow
   bool reduced_ = false;      // whether gradients() has sums of this step
   // For transient gradients: squared_gradient_norm(), computed by the last reduction.
-  std::optional<double> squared_norm_;
+  ops::PendingSum squared_norm_;
 };
 
 }  // namespace colossal::memory

@@ -116,7 +116,7 @@ class ChunkEngine : public ParameterStore, private nn::Residency {
 
   // Returns the sum of squares of this rank's part of the gradients, before Update::gradient_scale
   // is applied. Not finite if any gradient in the part is not finite.
-  double squared_gradient_norm() const { return reducer_->squared_norm(); }
+  ops::PendingSum squared_gradient_norm() const { return reducer_->squared_norm(); }
   // Returns for each parameter, in the order of parameters(): 1 if this rank has computed a
   // gradient for it in this step, else 0.
   std::vector<double> used() const;

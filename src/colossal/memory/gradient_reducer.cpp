@@ -168,8 +168,8 @@ void GradientReducer::finish() {
   memory_.gradient_writes.finish();
 }
 
-double GradientReducer::squared_norm() const {
-  double sum = 0;
+ops::PendingSum GradientReducer::squared_norm() const {
+  ops::PendingSum sum;
   for (const Chunk* chunk : trained_) {
     if (chunk->plan.placement.replica > 0) continue;  // the first replica counts it
     sum += chunk->squared_gradient_norm();

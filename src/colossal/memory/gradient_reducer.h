@@ -57,7 +57,7 @@ class GradientReducer {
   void finish();
 
   // Returns the sum of squares of this rank's part of the gradients, after finish().
-  double squared_norm() const;
+  ops::PendingSum squared_norm() const;
 
  private:
   class Hook;

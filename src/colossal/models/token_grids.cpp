@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "colossal/data/text_batch.h"
+#include "colossal/ops/upload.h"
 
 namespace colossal::models {
 namespace {
@@ -15,8 +16,8 @@ nn::TokenGrid grid_of_rows(const data::Batch& batch, int64_t length, const at::T
                      .sequence = positions.numel(),
                      .whole_sequence = length,
                      .length = length};
-  grid.positions = positions.to(part.device);
-  grid.documents = documents.defined() ? documents.to(part.device) : documents;
+  grid.positions = ops::upload(positions, part.device);
+  grid.documents = documents.defined() ? ops::upload(documents, part.device) : documents;
   return grid;
 }
 

@@ -16,7 +16,7 @@ AttentionHeads::AttentionHeads(const AttentionOptions& options, const LocalHeads
       keys_(here.keys.size()),
       rotary_(options.rotary) {
   if (rotary_.base > 0 && !rotary_.depends_on_length()) {
-    frequencies_ = ops::rotary_frequencies(options.rotary, options.head_size);
+    frequencies_ = DeviceTable(ops::rotary_frequencies(options.rotary, options.head_size));
   }
   std::vector<int64_t> key_of_query;
   for (int64_t query = here.queries.begin; query < here.queries.end; ++query) {
@@ -30,7 +30,7 @@ AttentionHeads::AttentionHeads(const AttentionOptions& options, const LocalHeads
   for (int64_t i = 0; i < queries_; ++i) {
     even = even && key_of_query[i] - seen_.begin == i * seen_.size() / queries_;
   }
-  if (!even) key_of_query_ = at::tensor(key_of_query, at::kLong);
+  if (!even) key_of_query_ = DeviceTable(at::tensor(key_of_query, at::kLong));
 }
 
 at::Tensor AttentionHeads::apply_rotary(const at::Tensor& qkv, const StepContext& context) const {
@@ -49,7 +49,9 @@ at::Tensor AttentionHeads::apply_rotary(const at::Tensor& qkv, const StepContext
 }
 
 at::Tensor AttentionHeads::rotated(const at::Tensor& heads, const StepContext& context) const {
-  if (frequencies_.defined()) return rotated(heads, context.tokens().positions, frequencies_);
+  if (frequencies_.defined()) {
+    return rotated(heads, context.tokens().positions, frequencies_.on(heads.device()));
+  }
   if (context.tokens().lengths.defined()) return rotated_by_lengths(heads, context);
   return rotated(heads, context.tokens().positions,
                  ops::rotary_frequencies(rotary_, head_size_, context.tokens().length));
@@ -108,7 +110,7 @@ std::pair<at::Tensor, at::Tensor> AttentionHeads::split_keys_values(
 }
 
 at::Tensor AttentionHeads::select_used_kv_heads(const at::Tensor& keys) const {
-  if (key_of_query_.defined()) return keys.index_select(1, key_of_query_.to(keys.device()));
+  if (key_of_query_.defined()) return keys.index_select(1, key_of_query_.on(keys.device()));
   return seen_.size() == keys_ ? keys : keys.narrow(1, seen_.begin, seen_.size());
 }
 

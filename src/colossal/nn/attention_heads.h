@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "colossal/nn/builder.h"
+#include "colossal/nn/device_table.h"
 
 namespace colossal::nn {
 
@@ -61,11 +62,11 @@ class AttentionHeads {
   int64_t queries_, keys_;  // Q and K
   ops::RotaryOptions rotary_;
   // Undefined if there is no rotation, or if the frequencies depend on the sequence length.
-  at::Tensor frequencies_;
+  DeviceTable frequencies_;
   Range seen_;  // the key heads, among this rank's, that this rank's query heads attend to
   // [Q] int64: index, among this rank's key heads, of the key head of each query head. Undefined if
   // every key head in seen_ serves the same number of query heads.
-  at::Tensor key_of_query_;
+  DeviceTable key_of_query_;
 };
 
 }  // namespace colossal::nn

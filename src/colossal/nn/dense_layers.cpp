@@ -39,12 +39,12 @@ DenseRelativeBias::DenseRelativeBias(ParameterHandle table, const RelativeBiasOp
   for (int64_t d = -options.max_distance; d <= options.max_distance; ++d) {
     buckets.push_back(relative_bucket(d, options));
   }
-  buckets_ = at::tensor(buckets, at::kLong);
+  buckets_ = DeviceTable(at::tensor(buckets, at::kLong));
 }
 
 at::Tensor DenseRelativeBias::forward(const StepContext& context) {
   LayerScope scope = scope_of(table_);
-  const at::Tensor buckets = buckets_.to(context.tokens().positions.device());
+  const at::Tensor buckets = buckets_.on(context.tokens().positions.device());
   return table_.use(scope).index_select(0, buckets).t().contiguous();
 }
 

@@ -12,6 +12,7 @@
 
 #include "colossal/nn/attention_heads.h"
 #include "colossal/nn/builder.h"
+#include "colossal/nn/device_table.h"
 #include "colossal/nn/head_options.h"
 #include "colossal/nn/key_value_store.h"
 #include "colossal/nn/low_rank_adapter.h"
@@ -46,7 +47,7 @@ class DenseRelativeBias : public RelativeBias {
 
  private:
   ParameterHandle table_;
-  at::Tensor buckets_;  // [2 * max_distance + 1] int64: the bucket of each distance
+  DeviceTable buckets_;  // [2 * max_distance + 1] int64: the bucket of each distance
 };
 
 // Returns the row indices of `positions` in a position table in which position 0 has row

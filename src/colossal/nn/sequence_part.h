@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "colossal/ops/upload.h"
+
 namespace colossal::nn {
 
 struct SequencePart {
@@ -22,7 +24,7 @@ struct SequencePart {
   at::Tensor of(const at::Tensor& whole, int64_t dim) const {
     const at::Tensor here =
         positions_of ? whole.index_select(dim, positions_of(whole.size(dim))) : whole;
-    return here.to(device);
+    return ops::upload(here, device);
   }
 };
 

@@ -1,5 +1,7 @@
 #include "colossal/ops/optimizer_kernels.h"
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <torch/library.h>
 
 #include <atomic>
@@ -85,7 +87,7 @@ void convert_copy_cpu(const at::Tensor& to, const at::Tensor& from, double scale
 
 void convert_copy_meta(const at::Tensor&, const at::Tensor&, double) {}
 
-double squared_norm_cpu(const at::Tensor& values) {
+at::Tensor squared_norm_cpu(const at::Tensor& values) {
   const auto type = element_type(values.scalar_type());
   std::vector<double> sums(pieces_of(values.numel()));
   for_each_piece(values.numel(), [&](int64_t begin, int64_t end) {
@@ -94,11 +96,11 @@ double squared_norm_cpu(const at::Tensor& values) {
   });
   double sum = 0;
   for (const double piece : sums) sum += piece;
-  return sum;
+  return at::scalar_tensor(sum, values.options().dtype(at::kDouble));
 }
 
-double squared_norm_meta(const at::Tensor&) {
-  return 0;
+at::Tensor squared_norm_meta(const at::Tensor& values) {
+  return at::empty({}, values.options().dtype(at::kDouble));
 }
 
 bool all_finite_cpu(const at::Tensor& values) {
@@ -124,7 +126,7 @@ TORCH_LIBRARY_FRAGMENT(colossal, m) {
       "float decay, float step_size, float root_correction, float epsilon) -> ()");
   m.def("accumulate_(Tensor(a!) to, Tensor from) -> ()");
   m.def("convert_copy_(Tensor(a!) to, Tensor from, float scale) -> ()");
-  m.def("squared_norm(Tensor values) -> float");
+  m.def("squared_norm(Tensor values) -> Tensor");
   m.def("all_finite(Tensor values) -> bool");
 }
 
@@ -189,7 +191,7 @@ void convert_copy(const at::Tensor& to, const at::Tensor& from, double scale) {
   op.call(to, from, scale);
 }
 
-double squared_norm(const at::Tensor& values) {
+at::Tensor squared_norm(const at::Tensor& values) {
   check_flat(values, values.numel());
   static const auto op = find_operator<decltype(squared_norm_cpu)>("colossal::squared_norm");
   return op.call(values);

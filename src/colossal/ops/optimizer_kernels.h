@@ -4,7 +4,7 @@
 // All tensors must be one-dimensional, contiguous, and in fp64, fp32 or bf16; the tensors of one
 // call must have equal lengths. The functions throw InternalError for other shapes and lengths, and
 // on the CPU also for other dtypes. On the CPU, results are bit-identical for any number of threads
-// and for any CPU. On meta, squared_norm() returns 0 and all_finite() returns true.
+// and for any CPU. On meta, all_finite() returns true.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -43,8 +43,8 @@ void accumulate(const at::Tensor& to, const at::Tensor& from);
 // and the type of `to` is not wider than that of `from`.
 void convert_copy(const at::Tensor& to, const at::Tensor& from, double scale = 1);
 
-// Returns the sum of squares, computed in fp64.
-double squared_norm(const at::Tensor& values);
+// Returns the sum of squares, a scalar in fp64 on the device of `values`.
+at::Tensor squared_norm(const at::Tensor& values);
 
 // Returns whether no element is infinite or NaN.
 bool all_finite(const at::Tensor& values);

@@ -20,6 +20,7 @@
 #include "colossal/ops/fallback/aten_fallback.h"
 #include "colossal/ops/fallback/aten_fallback_activation.h"
 #include "colossal/ops/flat_tensor.h"
+#include "colossal/ops/upload.h"
 
 namespace colossal::ops::cuda {
 namespace {
@@ -48,8 +49,8 @@ at::Tensor masked(const at::Tensor& x, double probability, int64_t key, at::IntA
   const at::Tensor from = x.contiguous();
   at::Tensor to = at::empty_like(from);
   if (x.numel() == 0) return to;
-  const at::Tensor samples = at::tensor(sample_ids, at::kLong).to(x.device());
-  const at::Tensor places = positions.to(x.device()).contiguous();
+  const at::Tensor samples = upload(at::tensor(sample_ids, at::kLong), x.device());
+  const at::Tensor places = upload(positions, x.device()).contiguous();
   const int64_t rows = x.size(0) * x.size(1);
   const DropoutRows drawn{.key = unpack_key(key),
                           .rule = dropout_rule(probability),
@@ -195,9 +196,7 @@ std::tuple<at::Tensor, at::Tensor> attention_to_pages(
   const AttentionRule rule = AttentionRule::unpacked(rule_integers, rule_numbers);
   const at::Tensor query = given.contiguous();
   const at::Device device = query.device();
-  const auto on_gpu = [&](const at::Tensor& host) {
-    return host.contiguous().to(device, /*non_blocking=*/true);
-  };
+  const auto on_gpu = [&](const at::Tensor& host) { return upload(host, device).contiguous(); };
   const at::Tensor all_tables = on_gpu(tables), all_sequences = on_gpu(sequences),
                    all_positions = on_gpu(positions);
   const at::Tensor slopes =

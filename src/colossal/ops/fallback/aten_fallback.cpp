@@ -10,6 +10,7 @@
 #include "colossal/ops/dropout.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/random.h"
+#include "colossal/ops/upload.h"
 
 namespace colossal::ops::aten_fallback {
 
@@ -42,8 +43,9 @@ void convert_copy(const at::Tensor& to, const at::Tensor& from, double scale) {
   }
 }
 
-double squared_norm(const at::Tensor& values) {
-  return values.to(at::kDouble).square().sum().item<double>();
+// Without a copy of all values in fp64.
+at::Tensor squared_norm(const at::Tensor& values) {
+  return at::linalg_vector_norm(values, 2, {}, /*keepdim=*/false, at::kDouble).square();
 }
 
 bool all_finite(const at::Tensor& values) {
@@ -57,12 +59,61 @@ void fill_normal(const at::Tensor& values, int64_t begin, int64_t key, double me
   values.copy_(host);
 }
 
+namespace {
+
+constexpr int64_t kLowWord = 0xFFFFFFFF;
+
+// Words of 32 bits are int64 tensors here.
+at::Tensor high_word(const at::Tensor& number) {
+  return number.bitwise_right_shift(32).bitwise_and(kLowWord);
+}
+
+// philox() of random.h. counter: four tensors, which broadcast.
+std::array<at::Tensor, 4> philox(RandomKey key, std::array<at::Tensor, 4> counter) {
+  for (int round = 0; round < 10; ++round) {
+    const at::Tensor first = counter[0] * int64_t{0xD2511F53};
+    const at::Tensor second = counter[2] * int64_t{0xCD9E8D57};
+    counter = {high_word(second).bitwise_xor(counter[1]).bitwise_xor(int64_t{key.low}),
+               second.bitwise_and(kLowWord),
+               high_word(first).bitwise_xor(counter[3]).bitwise_xor(int64_t{key.high}),
+               first.bitwise_and(kLowWord)};
+    key.low += 0x9E3779B9;
+    key.high += 0xBB67AE85;
+  }
+  return counter;
+}
+
+// Returns words `begin` to begin + count - 1 of the rows (major, minor), [rows, count]. major,
+// minor: [rows].
+at::Tensor random_words(RandomKey key, const at::Tensor& major, const at::Tensor& minor,
+                        int64_t begin, int64_t count) {
+  const int64_t first = begin / kRandomGroup;
+  const int64_t last = (begin + count + kRandomGroup - 1) / kRandomGroup;
+  const auto of_rows = [](const at::Tensor& rows) { return rows.view({-1, 1, 1}); };
+  const at::Tensor blocks =
+      at::arange(first * kRandomGroupBlocks, last * kRandomGroupBlocks, major.options())
+          .view({1, -1, kRandomGroupBlocks});
+  const std::array<at::Tensor, 4> words = philox(
+      key,
+      {of_rows(major).bitwise_and(kLowWord), of_rows(high_word(major)), of_rows(minor), blocks});
+  return at::stack(words, 2).flatten(1).narrow(1, begin - first * kRandomGroup, count);
+}
+
+}  // namespace
+
 at::Tensor dropout(const at::Tensor& x, double probability, int64_t key, at::IntArrayRef sample_ids,
                    const at::Tensor& positions, int64_t channel_begin) {
+  if (x.numel() == 0) return x.contiguous();
   const at::ScalarType type = compute_type(x.scalar_type());
-  const at::Tensor factors = ops::dropout(at::ones(x.sizes(), type), probability, unpack_key(key),
-                                          sample_ids, positions.to(at::kCPU), channel_begin);
-  return (x.to(type) * factors.to(x.device())).to(x.scalar_type()).contiguous();
+  const kernels::DropoutRule rule = dropout_rule(probability);
+  const int64_t batch = x.size(0), sequence = x.size(1), rows = batch * sequence;
+  const at::Tensor samples = upload(at::tensor(sample_ids, at::kLong), x.device());
+  const at::Tensor words =
+      random_words(unpack_key(key), samples.unsqueeze(1).expand({batch, sequence}).reshape({rows}),
+                   upload(positions, x.device()).expand({batch, sequence}).reshape({rows}),
+                   channel_begin, x.numel() / rows);
+  const at::Tensor factors = words.ge(int64_t{rule.threshold}).to(type).mul_(rule.scale);
+  return x.to(type).mul(factors.view(x.sizes())).to(x.scalar_type()).contiguous();
 }
 
 at::Tensor rotary(const at::Tensor& x, const at::Tensor& positions, const at::Tensor& frequencies,
@@ -110,10 +161,11 @@ struct Problem {
     return std::max<int64_t>(1, std::min(sequence(), kScoreBytes / row_bytes));
   }
 
-  // Returns the positions in all runs, one run after the other, on the host.
-  static at::Tensor positions_of(const std::vector<Range>& runs) {
-    std::vector<at::Tensor> parts{at::empty({0}, at::kLong)};
-    for (const Range& run : runs) parts.push_back(at::arange(run.begin, run.end, at::kLong));
+  // Returns the positions in all runs, one run after the other.
+  at::Tensor positions_of(const std::vector<Range>& runs) const {
+    const at::TensorOptions options = query.options().dtype(at::kLong);
+    std::vector<at::Tensor> parts{at::empty({0}, options)};
+    for (const Range& run : runs) parts.push_back(at::arange(run.begin, run.end, options));
     return at::cat(parts);
   }
 
@@ -129,20 +181,20 @@ struct Problem {
   at::Tensor bias_columns(int64_t begin, int64_t rows) const {
     const int64_t most = relative_bias.size(1) / 2;
     const at::Tensor of_rows = positions_of(query_runs).narrow(0, begin, rows).unsqueeze(1);
-    return (positions_of(key_runs) - of_rows).clamp(-most, most).add(most).to(query.device());
+    return (positions_of(key_runs) - of_rows).clamp(-most, most).add(most);
   }
 
   // Returns `capped` plus the ALiBi and relative biases, with -infinity where a row does not see a
   // key. begin: the first row.
   at::Tensor seen_scores(const at::Tensor& capped, int64_t begin) const {
     const int64_t rows = capped.size(2);
-    const at::Tensor of_rows =
-        positions_of(query_runs).narrow(0, begin, rows).unsqueeze(1).to(query.device());
-    const at::Tensor of_keys = positions_of(key_runs).to(query.device());
+    const at::Tensor of_rows = positions_of(query_runs).narrow(0, begin, rows).unsqueeze(1);
+    const at::Tensor of_keys = positions_of(key_runs);
     at::Tensor scores = capped;
     if (!rule.alibi_slopes.empty()) {
       const at::Tensor distances = (of_keys - of_rows).to(scores.options());
-      const at::Tensor slopes = at::tensor(rule.alibi_slopes, at::kDouble).to(scores.options());
+      const at::Tensor slopes =
+          upload(at::tensor(rule.alibi_slopes, scores.scalar_type()), scores.device());
       scores = scores + slopes.view({-1, 1, 1}) * distances;
     }
     if (relative_bias.defined()) {
@@ -152,7 +204,7 @@ struct Problem {
     }
     const double hidden = -std::numeric_limits<double>::infinity();
     if (rule.causal || rule.window > 0) {
-      scores = scores.masked_fill(seen(of_rows, of_keys).logical_not(), hidden);
+      scores = scores.masked_fill(is_hidden(of_rows, of_keys), hidden);
     }
     if (query_documents) {
       const at::Tensor documents = query_documents->narrow(1, begin, rows).unsqueeze(2);
@@ -161,15 +213,15 @@ struct Problem {
     return scores;
   }
 
-  // Returns whether each row sees each key: [rows, keys], or [batch, 1, rows, keys] if there are
-  // prefixes. of_rows [rows, 1] and of_keys [keys] are positions.
-  at::Tensor seen(const at::Tensor& of_rows, const at::Tensor& of_keys) const {
+  // Returns whether each key is hidden from each row: [rows, keys], or [batch, 1, rows, keys] if
+  // there are prefixes. of_rows [rows, 1] and of_keys [keys] are positions.
+  at::Tensor is_hidden(const at::Tensor& of_rows, const at::Tensor& of_keys) const {
     const at::Tensor after = of_keys - of_rows;
-    at::Tensor seen = after.le(rule.causal ? 0 : rule.window - 1);
-    if (rule.window > 0) seen = seen.logical_and(after.gt(-rule.window));
-    if (rule.prefix_lengths.empty()) return seen;
+    at::Tensor hidden = after.gt(rule.causal ? 0 : rule.window - 1);
+    if (rule.window > 0) hidden = hidden.bitwise_or(after.le(-rule.window));
+    if (rule.prefix_lengths.empty()) return hidden;
     const at::Tensor prefixes = at::tensor(rule.prefix_lengths, at::kLong).view({-1, 1, 1, 1});
-    return seen.logical_or(of_keys.lt(prefixes.to(of_keys.device())));
+    return hidden.bitwise_and(of_keys.ge(upload(prefixes, of_keys.device())));
   }
 
   // Returns the dropout factors of these rows, [batch, heads, rows, keys]; undefined without
@@ -179,16 +231,16 @@ struct Problem {
     const at::Tensor positions = positions_of(query_runs).narrow(0, begin, rows);
     std::vector<at::Tensor> of_heads;
     for (int64_t head = 0; head < heads(); ++head) {
-      std::vector<at::Tensor> of_runs{at::empty({batch(), rows, 0}, query.scalar_type())};
+      std::vector<at::Tensor> of_runs{at::empty({batch(), rows, 0}, query.options())};
       for (const Range& run : key_runs) {
-        of_runs.push_back(ops::dropout(at::ones({batch(), rows, run.size()}, query.scalar_type()),
+        of_runs.push_back(ops::dropout(at::ones({batch(), rows, run.size()}, query.options()),
                                        rule.dropout,
                                        random_subkey(rule.random_key, rule.head_begin + head),
                                        rule.sample_ids, positions, run.begin));
       }
       of_heads.push_back(at::cat(of_runs, 2));
     }
-    return at::stack(of_heads, 1).to(query.device());
+    return at::stack(of_heads, 1);
   }
 };
 
@@ -363,7 +415,7 @@ void write_to_pages(const at::Tensor& key_pages, const at::Tensor& value_pages,
                     const at::Tensor& page_of_token, const at::Tensor& place_of_token) {
   const at::Device device = key_pages.device();
   const c10::List<std::optional<at::Tensor>> places(
-      {page_of_token.to(device), place_of_token.to(device)});
+      {upload(page_of_token, device), upload(place_of_token, device)});
   key_pages.permute({0, 3, 1, 2}).index_put_(places, keys.transpose(0, 1));
   value_pages.permute({0, 2, 1, 3}).index_put_(places, values.transpose(0, 1));
 }
@@ -380,7 +432,7 @@ std::tuple<at::Tensor, at::Tensor> paged_attention(
   const at::Device device = query.device();
   const at::ScalarType type = compute_type(query.scalar_type());
   const int64_t tokens = query.size(0), heads = query.size(1), group = heads / keys.size(1);
-  const at::Tensor pages = tables.to(device).index_select(0, sequences.to(device));
+  const at::Tensor pages = upload(tables, device).index_select(0, upload(sequences, device));
   const int64_t length = pages.size(1) * keys.size(3);
   // Reorders [tokens * pages, kv_heads, page_size, size] to [tokens, heads, positions, size].
   const auto of_heads = [&](const at::Tensor& taken) {
@@ -399,11 +451,11 @@ std::tuple<at::Tensor, at::Tensor> paged_attention(
   const at::Tensor value = of_heads(taken(values.index_select(0, pages.flatten()), value_scales));
   at::Tensor scores = at::matmul(key, query.to(type).unsqueeze(-1)).squeeze(-1) * rule.scale;
   if (rule.soft_cap != 0) scores = (scores / rule.soft_cap).tanh() * rule.soft_cap;
-  const at::Tensor own = positions.to(device).view({tokens, 1, 1});
+  const at::Tensor own = upload(positions, device).view({tokens, 1, 1});
   // Positions of the keys minus the position of the token.
   const at::Tensor distance = at::arange(length, own.options()) - own;
   if (!rule.alibi_slopes.empty()) {
-    const at::Tensor slopes = at::tensor(rule.alibi_slopes, scores.options());
+    const at::Tensor slopes = upload(at::tensor(rule.alibi_slopes, scores.scalar_type()), device);
     scores = scores + slopes.view({1, heads, 1}) * distance;
   }
   if (relative_bias) {

@@ -33,7 +33,7 @@ void adamw(const at::Tensor& master, const std::optional<at::Tensor>& working,
            double decay, double step_size, double root_correction, double epsilon);
 void accumulate(const at::Tensor& to, const at::Tensor& from);
 void convert_copy(const at::Tensor& to, const at::Tensor& from, double scale);
-double squared_norm(const at::Tensor& values);
+at::Tensor squared_norm(const at::Tensor& values);
 bool all_finite(const at::Tensor& values);
 
 // fill_normal() of random.h.

@@ -106,7 +106,7 @@ class Distill final : public SampleTask {
           state.output(), batch.at(kTeacher), config().beta, config().temperature, step);
       const at::Tensor mask =
           batch.at(data::kLabels).ne(ops::kIgnoredLabel).to(found.scalar_type());
-      LossSum loss{.sum = (found * mask).sum(), .count = mask.sum().item<int64_t>()};
+      LossSum loss{.sum = (found * mask).sum(), .count = mask.sum()};
       return loss;
     };
   }

@@ -68,7 +68,7 @@ class DraftHead final : public SampleTask {
           model.token_head().divergences(state.output(), batch.at(kGuessed), kForward, 1, step);
       const at::Tensor mask =
           batch.at(data::kLabels).ne(ops::kIgnoredLabel).to(found.scalar_type());
-      return LossSum{.sum = (found * mask).sum(), .count = mask.sum().item<int64_t>()};
+      return LossSum{.sum = (found * mask).sum(), .count = mask.sum()};
     };
   }
 

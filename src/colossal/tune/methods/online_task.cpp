@@ -352,8 +352,7 @@ void OnlineTask::set_advantages(const Advantages& found, std::vector<ScoredCompl
 }
 
 LossSum::Metric OnlineTask::mean_of_tokens(const at::Tensor& numbers, const Scores& scores) {
-  return {.sum = numbers.detach().sum(at::kDouble),
-          .count = scores.policy.mask.sum().item<double>()};
+  return {.sum = numbers.detach().sum(at::kDouble), .count = scores.policy.mask.sum()};
 }
 
 std::map<std::string, double> OnlineTask::measure(const std::vector<ScoredCompletion>& completions,

@@ -11,7 +11,7 @@ LossSum dft(models::Model& model, const nn::BlockState& state, const data::Batch
   const at::Tensor found =
       model.token_head().log_probabilities(state.output(), batch.at(data::kLabels), 1, step);
   return {.sum = -(found * found.detach().exp()).sum(),
-          .count = batch.at(data::kLabels).ne(ops::kIgnoredLabel).sum().item<int64_t>()};
+          .count = batch.at(data::kLabels).ne(ops::kIgnoredLabel).sum()};
 }
 
 class Sft final : public SampleTask {

@@ -59,11 +59,10 @@ TEST(Losses, OfDpoAreThoseOfTrl) {
     for (const std::string& type : types) {
       SCOPED_TRACE(type + "/" + divergence_name);
       const Given given;
-      const DpoOptions options{
-          .beta = golden().at("beta"),
-          .label_smoothing = golden().at("label_smoothing"),
-          .divergence = divergence,
-          .mean_chosen_tokens = given.pairs().chosen_tokens.mean().item<double>()};
+      const DpoOptions options{.beta = golden().at("beta"),
+                               .label_smoothing = golden().at("label_smoothing"),
+                               .divergence = divergence,
+                               .mean_chosen_tokens = given.pairs().chosen_tokens.mean()};
       given.expect(dpo_loss(type, given.pairs(), options),
                    golden().at("dpo").at(type + "/" + divergence_name),
                    type == "exo_pair" ? kNarrowTolerance : kGoldenTolerance);

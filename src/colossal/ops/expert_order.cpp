@@ -2,10 +2,11 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/argsort.h>
-#include <ATen/ops/bincount.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
@@ -104,10 +105,13 @@ ExpertOrder order_by_expert(const at::Tensor& experts, int64_t num_experts,
         has_rows(expected) ? divided_counts(rows, expected) : even_counts(rows, num_experts);
     return result;
   }
-  const at::Tensor counts = at::bincount(choices, {}, num_experts + 1).cpu();
-  COLOSSAL_CHECK(counts.size(0) == num_experts + 1, "expert {} of {}", counts.size(0) - 1,
-                 num_experts);
+  // at::bincount() would wait for the device to learn the largest index.
+  const at::Tensor on_device = at::zeros({num_experts + 2}, choices.options());
+  on_device.scatter_add_(0, choices.clamp_max(num_experts + 1), at::ones_like(choices));
+  const at::Tensor counts = on_device.cpu();
   const auto* of_experts = counts.const_data_ptr<int64_t>();
+  COLOSSAL_CHECK(of_experts[num_experts + 1] == 0, "{} choices of experts beyond the {} there are",
+                 of_experts[num_experts + 1], num_experts);
   result.counts.assign(of_experts, of_experts + num_experts);
   const int64_t kept = rows - of_experts[num_experts];
   result.has_dropped = kept < rows;

@@ -2,7 +2,6 @@
 // memory of its arguments; it holds no reference to tensors, as a kernel on a GPU does not.
 #include <ATen/ATen.h>
 #include <ATen/EmptyTensor.h>
-#include <ATen/WrapDimUtils.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/_local_scalar_dense_native.h>
 #include <ATen/ops/_reshape_alias_native.h>
@@ -171,7 +170,7 @@ class Call {
       return;
     }
     std::optional<Stack> results = meta_results();
-    if (!results) results = known_results();
+    if (!results) results = results_of_zeros();
     if (results) {
       launch_into_new(*results, stack);
     } else {
@@ -306,26 +305,52 @@ class Call {
     return std::nullopt;
   }
 
-  // The same for operators without a kernel for the meta device whose sizes are known.
-  std::optional<Stack> known_results() const {
-    const auto tensor = [&](size_t i) { return arguments_[i].toTensor(); };
-    const auto result = [&](at::IntArrayRef sizes) {
-      return Stack{
-          at::empty(sizes, at::TensorOptions().dtype(tensor(0).scalar_type()).device(at::kMeta))};
-    };
-    if (name_ == "aten::index_select") {
-      std::vector<int64_t> sizes = tensor(0).sizes().vec();
-      if (sizes.empty()) return std::nullopt;
-      sizes[at::maybe_wrap_dim(arguments_[1].toInt(), tensor(0).dim())] = tensor(2).numel();
-      return result(sizes);
+  // Whether a GPU, too, must compute the result before its size is known.
+  bool size_depends_on_values() const {
+    static const std::set<std::string> names{"aten::nonzero",
+                                             "aten::masked_select",
+                                             "aten::bincount",
+                                             "aten::_unique",
+                                             "aten::_unique2",
+                                             "aten::unique_dim",
+                                             "aten::unique_consecutive",
+                                             "aten::repeat_interleave"};
+    if (names.contains(name_)) return true;
+    bool has_masks = false;
+    if (name_ == "aten::index") {
+      for_each_tensor(arguments_[1], [&](const at::Tensor& indices) {
+        has_masks = has_masks || indices.scalar_type() == at::kBool;
+      });
     }
-    if (name_ == "aten::embedding_dense_backward") {
-      return result({arguments_[2].toInt(), tensor(0).size(-1)});
+    return has_masks;
+  }
+
+  // The same for operators without a kernel for the meta device: what zeros result in.
+  std::optional<Stack> results_of_zeros() const {
+    if (given_.empty() || size_depends_on_values()) return std::nullopt;
+    for (const c10::Argument& argument : schema_.arguments()) {
+      if (argument.name() == "generator") return std::nullopt;  // each call draws
     }
-    if (name_ == "aten::abs" && !tensor(0).is_complex()) {
-      return result(tensor(0).sizes());
+    at::AutoDispatchBelowADInplaceOrView below;
+    Stack stack;
+    for (const c10::IValue& argument : arguments_) {
+      stack.push_back(with_tensors(argument, [&](const at::Tensor& tensor) {
+        return at::empty_strided(tensor.sizes(), tensor.strides(),
+                                 at::TensorOptions().dtype(tensor.scalar_type()))
+            .zero_();
+      }));
+      if (stack.back().isDevice()) stack.back() = c10::Device(at::kCPU);
     }
-    return std::nullopt;
+    try {
+      op_.callBoxed(&stack);
+    } catch (const std::exception&) {
+      return std::nullopt;
+    }
+    if (!std::all_of(stack.begin(), stack.end(),
+                     [](const c10::IValue& value) { return value.isTensor(); })) {
+      return std::nullopt;
+    }
+    return stack;
   }
 
   // Makes an empty argument that is a result as large as the result.

@@ -7,6 +7,7 @@
 
 #include "colossal/comm/law.h"
 #include "colossal/ops/expert_order.h"
+#include "colossal/ops/upload.h"
 #include "colossal/parallel/collectives.h"
 
 namespace colossal::parallel {
@@ -59,8 +60,8 @@ class OrderOfExperts {
     for (size_t place = 0; place < order.size(); ++place) {
       inverse[order[place]] = static_cast<int64_t>(place);
     }
-    order_ = at::tensor(order, at::kLong).to(device);
-    inverse_ = at::tensor(inverse, at::kLong).to(device);
+    order_ = ops::upload(at::tensor(order, at::kLong), device);
+    inverse_ = ops::upload(at::tensor(inverse, at::kLong), device);
   }
 
   at::Tensor by_expert(const at::Tensor& rows) const {
@@ -92,7 +93,7 @@ RowsByRank gather_counts(const RowsByRank& mine, const comm::Group& group, at::D
   }
   const auto size = std::ssize(flat);
   at::Tensor all = at::empty({group.size(), size}, at::TensorOptions(at::kLong).device(device));
-  all.select(0, group.rank()).copy_(at::tensor(flat, at::kLong));
+  all.select(0, group.rank()).copy_(ops::upload(at::tensor(flat, at::kLong), device));
   comm::all_gather(all.view(-1), std::vector<int64_t>(group.size(), size), group,
                    comm::Reason::expert);
   RowsByRank gathered;

@@ -7,6 +7,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/comm/law.h"
+#include "colossal/ops/upload.h"
 
 namespace colossal::parallel {
 namespace {
@@ -28,9 +29,10 @@ RowsByRank exchange_counts(const std::vector<int64_t>& counts, const Partition& 
   COLOSSAL_CHECK(std::ssize(counts) == experts.total() && experts.parts() == group.size(),
                  "rows of {} experts, of {} over {} ranks, in a group of {}", counts.size(),
                  experts.total(), experts.parts(), group.size());
+  if (group.size() == 1) return {counts};
   const Range mine = experts.range(group.rank());
   const std::vector<int64_t> receive(group.size(), mine.size());
-  const at::Tensor sent = at::tensor(counts, at::kLong).to(device);
+  const at::Tensor sent = ops::upload(at::tensor(counts, at::kLong), device);
   const at::Tensor received = at::empty({group.size() * mine.size()}, sent.options());
   comm::all_to_all(sent, experts.counts(), received, receive, group, comm::Reason::expert);
   if (device.is_meta()) {

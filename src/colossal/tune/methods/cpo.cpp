@@ -27,7 +27,7 @@ class WithoutReference : public PairTask {
   // Returns -log pi of all labels of the chosen rows, divided by their mean number: [pairs].
   static at::Tensor chosen_loss(const CompletionScores& found, const data::Batch& batch) {
     const int64_t pairs = found.of_all_labels.size(0) / 2;
-    return -found.of_all_labels.narrow(0, 0, pairs) / mean_chosen_labels(batch);
+    return -found.of_all_labels.narrow(0, 0, pairs) / batch.at(kMeanChosenLabels);
   }
 };
 

@@ -43,7 +43,7 @@ class Dpo final : public PairTask {
       scores.reference_rejected = reference.rejected;
       const at::Tensor chosen = (scores.chosen - reference.chosen).detach() * config().beta;
       const at::Tensor rejected = (scores.rejected - reference.rejected).detach() * config().beta;
-      return loss_of(losses(scores, counts_tokens() ? mean_chosen_labels(batch) : 1),
+      return loss_of(losses(scores, batch.find(kMeanChosenLabels)),
                      measure(chosen, rejected, scores));
     };
   }
@@ -53,7 +53,7 @@ class Dpo final : public PairTask {
   bool counts_tokens() const { return std::ranges::count(config().loss_type, "sft") > 0; }
 
   // Returns the weighted sum of all loss types, [pairs].
-  at::Tensor losses(const PairScores& scores, double mean_chosen_tokens) const {
+  at::Tensor losses(const PairScores& scores, const at::Tensor& mean_chosen_tokens) const {
     const DpoOptions options{.beta = config().beta,
                              .label_smoothing = config().label_smoothing,
                              .divergence = config().f_divergence_type,

@@ -45,7 +45,7 @@ struct DpoOptions {
   double discopop_tau = 0.05;  // temperature tau of loss type "discopop"
   // For loss type "sft", which divides by it: mean number of tokens of the chosen completions over
   // the global batch. The mean loss over the batch's pairs is then a mean over tokens.
-  double mean_chosen_tokens = 1;
+  at::Tensor mean_chosen_tokens{};
 };
 
 // Returns the names of all loss types that dpo_loss() computes.

@@ -61,10 +61,6 @@ void PairTask::add_mean_chosen_labels(std::vector<data::Batch>& batches) const {
   for (data::Batch& batch : batches) batch.set(kMeanChosenLabels, mean);
 }
 
-double PairTask::mean_chosen_labels(const data::Batch& batch) {
-  return batch.at(kMeanChosenLabels).item<double>();
-}
-
 std::vector<std::string> PairTask::pair_metrics() {
   return {"rewards/chosen",  "rewards/rejected", "rewards/accuracies",
           "rewards/margins", "logps/chosen",     "logps/rejected"};

@@ -41,8 +41,6 @@ class PairTask : public SampleTask {
   // Sets the field kMeanChosenLabels of this replica's batches of a step. Each label counts 1,
   // whatever its weight (kLabelWeights, completion_scores.h). Collective over all ranks.
   void add_mean_chosen_labels(std::vector<data::Batch>& batches) const;
-  // Returns the value of the field kMeanChosenLabels.
-  static double mean_chosen_labels(const data::Batch& batch);
 
   // Returns the names of the metrics that measure() returns: rewards/chosen, rewards/rejected,
   // rewards/accuracies, rewards/margins, logps/chosen and logps/rejected.

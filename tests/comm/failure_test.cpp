@@ -426,6 +426,7 @@ TEST(Group, RefusesWhatNoBackendCouldDo) {
     EXPECT_THROW(all_gather(tensor, wrong, group, Reason::gradient), InternalError);
     EXPECT_THROW(broadcast(tensor, 2, group, Reason::gradient), InternalError);
     EXPECT_THROW(send(tensor, world.rank(), group, Reason::stage), InternalError);
+    EXPECT_THROW(all_reduce(at::ones({4}, at::kMeta), group, Reason::gradient), InternalError);
     EXPECT_THROW(world.group("dp", {1 - world.rank()}), InternalError);
     EXPECT_THROW(world.group("dp", {0, 1, 2}), InternalError);
     EXPECT_THROW(world.group("dp", {0, 1, 1}), InternalError);

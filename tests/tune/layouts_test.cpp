@@ -272,11 +272,21 @@ std::vector<Case> few_cases() {
   return cases;
 }
 
+Case case_of(const std::string& variant, const std::string& layout) {
+  const std::vector<Case> all = all_cases();
+  return *std::ranges::find_if(all, [&](const Case& each) {
+    return variants()[each.variant].name == variant && layouts()[each.layout].name == layout;
+  });
+}
+
 class TuneLayouts : public testing::TestWithParam<Case> {};
 TEST_P(TuneLayouts, EqualAlone) {
   expect_same(GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(Few, TuneLayouts, testing::ValuesIn(few_cases()), name_of);
+// The scores of a sequence are summed over its ranks, also in the dry run that ZeRO 3 needs.
+INSTANTIATE_TEST_SUITE_P(SummedScores, TuneLayouts,
+                         testing::Values(case_of("classify", "dp3_sp2_tp2_zero3")), name_of);
 
 class SlowTuneLayouts : public testing::TestWithParam<Case> {};
 TEST_P(SlowTuneLayouts, EqualAlone) {

@@ -132,14 +132,25 @@ Work run_async(const Group& group, const Call& call, Body body) {
   return impl.queue.submit([&impl, call, body = std::move(body)] { carry_out(impl, call, body); });
 }
 
+// A tensor on meta has no memory that peers could read.
+void check_memory(const Group& group, const Facts& facts) {
+  if (group.impl().backend->moves_nothing()) return;
+  for (const at::Tensor& buffer : facts.buffers) {
+    COLOSSAL_CHECK(!buffer.is_meta(), "group {}: a tensor on meta, outside of a dry run",
+                   group.axis());
+  }
+}
+
 template <typename Body>
 void issue(const Group& group, const Call& call, const Facts& facts, const Body& body) {
+  check_memory(group, facts);
   book(group, call, facts, false);
   run(group, call, body);
 }
 
 template <typename Body>
 Work issue_async(const Group& group, const Call& call, const Facts& facts, Body body) {
+  check_memory(group, facts);
   book(group, call, facts, true);
   return run_async(group, call, std::move(body));
 }

@@ -1,12 +1,36 @@
 #include "colossal/models/token_grids.h"
 
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "colossal/data/text_batch.h"
 #include "colossal/ops/upload.h"
 
 namespace colossal::models {
 namespace {
+
+// Returns the lengths of the documents of all rows, one row after another; empty if a number comes
+// twice in a row, apart: then it is one document all the same. documents: [rows, length], on the
+// host.
+std::vector<int64_t> lengths_of(const at::Tensor& documents) {
+  const at::Tensor rows = documents.contiguous();
+  std::vector<int64_t> lengths;
+  for (int64_t row = 0; row < rows.size(0); ++row) {
+    const auto* numbers = rows.const_data_ptr<int64_t>() + row * rows.size(1);
+    std::set<int64_t> seen;
+    for (int64_t i = 0; i < rows.size(1); ++i) {
+      if (i > 0 && numbers[i] == numbers[i - 1]) {
+        ++lengths.back();
+      } else if (seen.insert(numbers[i]).second) {
+        lengths.push_back(1);
+      } else {
+        return {};
+      }
+    }
+  }
+  return lengths;
+}
 
 // Returns the grid of rows of `length` tokens. documents: of the rows, or undefined.
 nn::TokenGrid grid_of_rows(const data::Batch& batch, int64_t length, const at::Tensor& documents,
@@ -17,7 +41,10 @@ nn::TokenGrid grid_of_rows(const data::Batch& batch, int64_t length, const at::T
                      .whole_sequence = length,
                      .length = length};
   grid.positions = ops::upload(positions, part.device);
-  grid.documents = documents.defined() ? ops::upload(documents, part.device) : documents;
+  if (documents.defined()) {
+    grid.documents = ops::upload(documents, part.device);
+    if (part.device.is_cuda()) grid.document_lengths = lengths_of(documents);
+  }
   return grid;
 }
 

@@ -165,6 +165,7 @@ at::Tensor DenseAttention::forward(const at::Tensor& qkv, const at::Tensor& rela
                                                rows_with_virtual_tokens(context));
   } else {
     options.documents = context.tokens().documents;
+    options.document_lengths = context.tokens().document_lengths;
     seen = attend(queries, keys, values, options, context);
   }
   return seen.transpose(1, 2).flatten(2);

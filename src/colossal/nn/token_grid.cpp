@@ -4,6 +4,21 @@
 
 namespace colossal::nn {
 
+namespace {
+
+std::vector<int64_t> lengths_of_rows(const TokenGrid& grid, Range rows) {
+  std::vector<int64_t> lengths;
+  int64_t begin = 0;
+  for (const int64_t length : grid.document_lengths) {
+    const int64_t row = begin / grid.documents.size(1);
+    if (row >= rows.begin && row < rows.end) lengths.push_back(length);
+    begin += length;
+  }
+  return lengths;
+}
+
+}  // namespace
+
 TokenGrid TokenGrid::of_rows(Range rows) const {
   const auto narrowed = [&](const at::Tensor& of_all) {
     return of_all.defined() ? of_all.narrow(0, rows.begin, rows.size()) : of_all;
@@ -13,6 +28,7 @@ TokenGrid TokenGrid::of_rows(Range rows) const {
   part.lengths = narrowed(lengths);
   if (positions.defined() && positions.dim() == 2) part.positions = narrowed(positions);
   part.documents = narrowed(documents);
+  part.document_lengths = lengths_of_rows(*this, rows);
   if (!prefix_lengths.empty()) {
     part.prefix_lengths.assign(prefix_lengths.begin() + rows.begin,
                                prefix_lengths.begin() + rows.end);

@@ -35,6 +35,9 @@ struct TokenGrid {
   // is 0 if the queries' grid has no documents. Give padding of a memory a number that no query
   // has. Undefined: each sequence is one document, and all queries attend to the whole memory.
   at::Tensor documents = {};
+  // The lengths of the documents of all sequences, one sequence after another, if `documents`
+  // numbers runs of positions; empty: not given. Only for self-attention on GPUs.
+  std::vector<int64_t> document_lengths = {};
   // [batch]: number of leading positions of each sequence to which all its queries attend, even
   // queries at earlier positions (prefix LM). Empty: none.
   std::vector<int64_t> prefix_lengths = {};

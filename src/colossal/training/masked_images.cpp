@@ -61,7 +61,6 @@ class MaskedImages final : public ImageTask {
       : ImageTask(job, context, {}), masks_(resolve_masks(job.config.data, patches())) {}
 
   HeadLoss loss() const override { return reconstruction_loss(patches()); }
-  HeadLoss loss_to_record() const override { return loss(); }
 
   void begin(models::Model& model, Engine&) override {
     const HeadLoss collect = [this](models::Model& shown, const nn::BlockState& state,

@@ -67,8 +67,9 @@ class TrainingTask {
   virtual HeadLoss loss() const { return cross_entropy_of_all; }
   // Returns the function that replaces loss() in a dry run before the training, which finds the
   // order in which a step uses the weights (record_order(), order_recording.h). The function must
-  // use the head's weights in the same order as loss(). The batch of the dry run has only inputs
-  // and labels. Empty: dry_loss() (dry_loss.h), and after it the value head if the model has one.
+  // use the head's weights in the same order as loss(), and no group of this task's context, which
+  // does not run dry. The batch of the dry run has only inputs and labels. Empty: dry_loss()
+  // (dry_loss.h), and after it the value head if the model has one.
   virtual HeadLoss loss_to_record() const { return {}; }
   // metrics() returns the names of all metrics that the function of loss() may return.
   // shown_metrics() returns the names of the metrics of a step that the progress line shows.

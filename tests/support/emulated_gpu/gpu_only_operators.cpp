@@ -21,10 +21,11 @@ at::ScalarType sum_type(const Tensor& x) {
 }
 
 // Attention of a batch, as LibTorch's flash attention defines it: tensors are [batch, sequence,
-// heads, size], and the last query is at the position of the last key.
+// heads, size], and the last query is at the position of the last key. Of a sequence of documents:
+// the batch is 1, and `ends` says where each document begins, and where the last ends.
 class FlashAttention {
  public:
-  FlashAttention(const Tensor& query, const Tensor& key, const Tensor& value,
+  FlashAttention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& ends,
                  std::optional<double> scale, bool causal, const OptionalSize& left,
                  const OptionalSize& right)
       : query_(query),
@@ -45,6 +46,11 @@ class FlashAttention {
     if (causal) hide(distance.gt(0));
     if (left && left->expect_int() >= 0) hide(distance.lt(-left->expect_int()));
     if (right && right->expect_int() >= 0) hide(distance.gt(right->expect_int()));
+    if (ends.defined()) {
+      const Tensor document = at::searchsorted(ends.to(at::kLong), at::arange(keys, options),
+                                               /*out_int32=*/false, /*right=*/true);
+      hide(document.unsqueeze(0).ne(document.unsqueeze(1)));
+    }
   }
 
   // Returns the output and the log-sum-exp of the scores.
@@ -86,15 +92,23 @@ class FlashAttention {
   Tensor q_, k_, v_, scores_;
 };
 
+Tensor in_batch(const Tensor& x, const Tensor& ends) {
+  return ends.defined() ? x.unsqueeze(0) : x;
+}
+
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> flash_attention(
     const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& query_ends,
     const OptionalTensor& /*key_ends*/, c10::SymInt /*queries*/, c10::SymInt /*keys*/,
     double dropout, bool causal, bool /*debug*/, std::optional<double> scale, OptionalSize left,
     OptionalSize right, const OptionalTensor& /*used*/, const OptionalTensor& /*slopes*/,
     const OptionalTensor& /*pages*/, std::optional<int64_t> /*splits*/) {
-  TORCH_CHECK(dropout == 0 && !query_ends, "emulated GPU: flash attention of whole batches only");
-  const auto [output, logsumexp] =
-      FlashAttention(query, key, value, scale, causal, left, right).forward();
+  TORCH_CHECK(dropout == 0, "emulated GPU: flash attention without dropout only");
+  const Tensor ends = query_ends.value_or(Tensor());
+  const auto [rows, sums] = FlashAttention(in_batch(query, ends), in_batch(key, ends),
+                                           in_batch(value, ends), ends, scale, causal, left, right)
+                                .forward();
+  const Tensor output = ends.defined() ? rows.squeeze(0) : rows;
+  const Tensor logsumexp = ends.defined() ? sums.squeeze(0) : sums;
   const auto none = [&](at::IntArrayRef size, at::ScalarType type) {
     return at::empty(size, query.options().dtype(type));
   };
@@ -104,13 +118,20 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> flash_attention(
 
 std::tuple<Tensor, Tensor, Tensor> flash_attention_backward(
     const Tensor& gradient, const Tensor& query, const Tensor& key, const Tensor& value,
-    const Tensor& output, const Tensor& logsumexp, const Tensor& /*query_ends*/,
-    const Tensor& /*key_ends*/, c10::SymInt /*queries*/, c10::SymInt /*keys*/, double dropout,
-    bool causal, const Tensor& /*random*/, const Tensor& /*unused*/, std::optional<double> scale,
+    const Tensor& output, const Tensor& logsumexp, const Tensor& ends, const Tensor& /*key_ends*/,
+    c10::SymInt /*queries*/, c10::SymInt /*keys*/, double dropout, bool causal,
+    const Tensor& /*random*/, const Tensor& /*unused*/, std::optional<double> scale,
     OptionalSize left, OptionalSize right) {
   TORCH_CHECK(dropout == 0, "emulated GPU: flash attention without dropout only");
-  return FlashAttention(query, key, value, scale, causal, left, right)
-      .backward(gradient, output, logsumexp);
+  auto gradients =
+      FlashAttention(in_batch(query, ends), in_batch(key, ends), in_batch(value, ends), ends, scale,
+                     causal, left, right)
+          .backward(in_batch(gradient, ends), in_batch(output, ends), in_batch(logsumexp, ends));
+  if (ends.defined()) {
+    auto& [of_query, of_key, of_value] = gradients;
+    for (Tensor* each : {&of_query, &of_key, &of_value}) *each = each->squeeze(0);
+  }
+  return gradients;
 }
 
 bool there(const OptionalTensor& given) {

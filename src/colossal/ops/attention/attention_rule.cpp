@@ -69,6 +69,7 @@ AttentionRule::AttentionRule(const AttentionOptions& options, int64_t head_size)
     : causal(options.causal),
       window(options.window),
       prefix_lengths(vector_of(options.prefix_lengths)),
+      document_lengths(vector_of(options.document_lengths)),
       scale(options.scale != 0 ? options.scale : 1 / std::sqrt(static_cast<double>(head_size))),
       soft_cap(options.soft_cap),
       alibi_slopes(vector_of(options.alibi_slopes)),
@@ -117,6 +118,7 @@ AttentionRule::Packed AttentionRule::packed() const {
                 {scale, soft_cap, dropout}};
   append(packed.integers, sample_ids);
   append(packed.integers, prefix_lengths);
+  append(packed.integers, document_lengths);
   append(packed.integers, pack_runs(query_positions));
   append(packed.numbers, alibi_slopes);
   return packed;
@@ -132,6 +134,7 @@ AttentionRule AttentionRule::unpacked(at::IntArrayRef integers, at::ArrayRef<dou
   rule.head_begin = integer.next();
   rule.sample_ids = integer.next_vector();
   rule.prefix_lengths = integer.next_vector();
+  rule.document_lengths = integer.next_vector();
   rule.query_positions = unpack_runs(integer.next_vector());
   rule.scale = number.next();
   rule.soft_cap = number.next();

@@ -69,6 +69,9 @@ struct AttentionOptions {
   // of the key at the query's position, and sees only keys of that document. Give padding a
   // document number of its own. Undefined: all keys are of one document.
   at::Tensor documents{};
+  // The lengths of the documents of all samples, one sample after another, if each sample consists
+  // of whole documents; empty: not given. With them GPUs compute each document alone.
+  std::span<const int64_t> document_lengths{};
   // [batch, sequence] int64: the document number of each query. For cross-attention, whose queries
   // have no positions among the keys. Requires `documents` and causal = false. Undefined: the
   // document numbers of the queries are taken from `documents`.
@@ -100,6 +103,7 @@ struct AttentionRule {
   bool causal = true;
   int64_t window = 0;
   std::vector<int64_t> prefix_lengths{};
+  std::vector<int64_t> document_lengths{};
   double scale = 1;
   double soft_cap = 0;
   std::vector<double> alibi_slopes{};

@@ -6,17 +6,20 @@
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/logaddexp.h>
+#include <ATen/ops/tensor.h>
 #include <torch/library.h>
 
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "colossal/ops/attention/attention.h"
 #include "colossal/ops/attention/attention_tiles.h"
 #include "colossal/ops/fallback/aten_fallback.h"
 #include "colossal/ops/flat_tensor.h"
+#include "colossal/ops/upload.h"
 
 namespace colossal::ops::gpu {
 namespace {
@@ -59,6 +62,30 @@ at::Tensor from_kernel(const at::Tensor& x, int64_t size) {
   return x.narrow(3, 0, size).transpose(1, 2);
 }
 
+// The documents of all samples, one after another. A kernel computes each alone.
+struct Documents {
+  at::Tensor borders;  // [documents + 1] int32: where each begins, and where the last ends
+  int64_t longest = 0;
+};
+
+Documents documents_of(const AttentionRule& rule, const at::Device& device) {
+  std::vector<int32_t> borders{0};
+  int64_t longest = 0;
+  for (const int64_t length : rule.document_lengths) {
+    borders.push_back(borders.back() + static_cast<int32_t>(length));
+    longest = std::max(longest, length);
+  }
+  return {upload(at::tensor(borders, at::kInt), device), longest};
+}
+
+// Whether queries and keys are the same whole documents, of known lengths.
+bool has_whole_documents(const at::Tensor& query, const at::Tensor& key,
+                         const AttentionRule& rule) {
+  const std::vector<int64_t>& lengths = rule.document_lengths;
+  return query.size(2) == key.size(2) &&
+         std::accumulate(lengths.begin(), lengths.end(), int64_t{0}) == key.size(0) * key.size(2);
+}
+
 // One call of the kernels: queries and keys whose last rows are at the same position if `causal`,
 // or if the rule has a window.
 struct Call {
@@ -66,6 +93,7 @@ struct Call {
   double scale = 1;
   bool causal = false;
   int64_t window = 0;
+  std::optional<Documents> documents{};  // of queries and keys; nullopt: each sample is one
 
   int64_t padded() const { return padded_size(query, value); }
   std::optional<int64_t> left() const {
@@ -76,12 +104,26 @@ struct Call {
     return causal ? 0 : window - 1;
   }
 
+  // The rows of all samples are those of one sequence if there are documents.
+  at::Tensor rows_of(const at::Tensor& x) const {
+    const at::Tensor rows = for_kernel(x, padded());
+    return documents ? rows.flatten(0, 1) : rows;
+  }
+  at::Tensor of_rows(const at::Tensor& rows, int64_t size) const {
+    return from_kernel(documents ? rows.unflatten(0, {query.size(0), -1}) : rows, size);
+  }
+  std::optional<at::Tensor> borders() const {
+    return documents ? std::optional(documents->borders) : std::nullopt;
+  }
+  int64_t most_queries() const { return documents ? documents->longest : query.size(2); }
+  int64_t most_keys() const { return documents ? documents->longest : key.size(2); }
+
   AttentionResult forward() const {
     auto [output, logsumexp, random_state, unused, mask] = at::_flash_attention_forward(
-        for_kernel(query, padded()), for_kernel(key, padded()), for_kernel(value, padded()),
-        std::nullopt, std::nullopt, query.size(2), key.size(2), 0.0, causal, false, scale, left(),
-        right());
-    return {from_kernel(output, value.size(3)), logsumexp};
+        rows_of(query), rows_of(key), rows_of(value), borders(), borders(), most_queries(),
+        most_keys(), 0.0, causal, false, scale, left(), right());
+    if (documents) logsumexp = logsumexp.unflatten(1, {query.size(0), -1}).transpose(0, 1);
+    return {of_rows(output, value.size(3)), logsumexp};
   }
 
   // output, logsumexp: of the queries' attention to all keys.
@@ -90,19 +132,49 @@ struct Call {
     const at::Tensor no_random_state = at::empty({2}, query.options().dtype(at::kUInt64));
     const at::Tensor unused = at::empty({}, query.options().dtype(at::kUInt64));
     const at::ScalarType type = query.scalar_type();
+    const at::Tensor ends = borders().value_or(at::Tensor());
+    const at::Tensor sums = documents ? logsumexp.transpose(0, 1).flatten(1) : logsumexp;
     const auto [of_query, of_key, of_value] = at::_flash_attention_backward(
-        for_kernel(output_gradient.to(type), padded()), for_kernel(query, padded()),
-        for_kernel(key, padded()), for_kernel(value, padded()),
-        for_kernel(output.to(type), padded()), logsumexp.contiguous(), {}, {}, query.size(2),
-        key.size(2), 0.0, causal, no_random_state, unused, scale, left(), right());
-    return {from_kernel(of_query, query.size(3)), from_kernel(of_key, key.size(3)),
-            from_kernel(of_value, value.size(3))};
+        rows_of(output_gradient.to(type)), rows_of(query), rows_of(key), rows_of(value),
+        rows_of(output.to(type)), sums.contiguous(), ends, ends, most_queries(), most_keys(), 0.0,
+        causal, no_random_state, unused, scale, left(), right());
+    return {of_rows(of_query, query.size(3)), of_rows(of_key, key.size(3)),
+            of_rows(of_value, value.size(3))};
   }
 };
 
 Call whole_call(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                 const AttentionRule& rule) {
   return {query, key, value, rule.scale, rule.causal, rule.window};
+}
+
+// Returns exp(part - total), and 0 where `part` is -infinity.
+at::Tensor weight_of(const at::Tensor& part, const at::Tensor& total) {
+  return (part - total).exp_().masked_fill_(part.eq(kNothing), 0).unsqueeze(-1);
+}
+
+// Returns the call for an attention that AttentionRule::document_lengths divides; nullopt if the
+// kernels lack it.
+std::optional<Call> call_by_document(const at::Tensor& query, const at::Tensor& key,
+                                     const at::Tensor& value,
+                                     const std::optional<at::Tensor>& relative_bias,
+                                     const AttentionRule& rule) {
+  if (relative_bias || !has_whole_documents(query, key, rule) ||
+      !is_supported(query, key, value, rule, /*whole_sequence=*/true)) {
+    return std::nullopt;
+  }
+  Call call = whole_call(query, key, value, rule);
+  call.documents = documents_of(rule, query.device());
+  return call;
+}
+
+// Counts the sinks, [heads] or none, in the sums of `result`.
+void add_sinks(AttentionResult& result, const std::optional<at::Tensor>& sinks) {
+  if (!sinks) return;
+  const at::Tensor sink = sinks->to(at::kFloat).view({1, -1, 1});
+  const at::Tensor total = at::logaddexp(result.logsumexp, sink);
+  result.output.mul_(weight_of(result.logsumexp, total));
+  result.logsumexp = total;
 }
 
 Call call_of_tile(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
@@ -112,11 +184,6 @@ Call call_of_tile(const at::Tensor& query, const at::Tensor& key, const at::Tens
   };
   return {rows(query, tile.queries), rows(key, tile.keys), rows(value, tile.keys), rule.scale,
           tile.on_diagonal};
-}
-
-// Returns exp(part - total), and 0 where `part` is -infinity.
-at::Tensor weight_of(const at::Tensor& part, const at::Tensor& total) {
-  return (part - total).exp_().masked_fill_(part.eq(kNothing), 0).unsqueeze(-1);
 }
 
 // Merges the attention to more keys into `result`.
@@ -137,12 +204,7 @@ std::tuple<at::Tensor, at::Tensor> attention(const at::Tensor& query, const at::
     return aten_fallback::attention(query, key, value, sinks, rule_integers, rule_numbers);
   }
   AttentionResult result = whole_call(query, key, value, rule).forward();
-  if (sinks) {
-    const at::Tensor sink = sinks->to(at::kFloat).view({1, -1, 1});
-    const at::Tensor total = at::logaddexp(result.logsumexp, sink);
-    result.output.mul_(weight_of(result.logsumexp, total));
-    result.logsumexp = total;
-  }
+  add_sinks(result, sinks);
   return {result.output, result.logsumexp};
 }
 
@@ -168,6 +230,15 @@ void attention_part(const at::Tensor& query, const at::Tensor& key, const at::Te
                     at::ArrayRef<double> rule_numbers, bool accumulate, const at::Tensor& output,
                     const at::Tensor& logsumexp, const std::optional<at::Tensor>& relative_bias) {
   const AttentionRule rule = AttentionRule::unpacked(rule_integers, rule_numbers);
+  if (key_documents && !accumulate) {
+    if (const auto call = call_by_document(query, key, value, relative_bias, rule)) {
+      AttentionResult result = call->forward();
+      add_sinks(result, sinks);
+      output.copy_(result.output);
+      logsumexp.copy_(result.logsumexp);
+      return;
+    }
+  }
   if (key_documents || relative_bias || !is_supported(query, key, value, rule, false)) {
     return aten_fallback::attention_part(
         query, key, value, query_documents, key_documents, sinks, query_positions, key_positions,
@@ -199,6 +270,15 @@ void attention_part_backward(const at::Tensor& output_gradient, const at::Tensor
                              const std::optional<at::Tensor>& relative_bias,
                              const std::optional<at::Tensor>& relative_bias_gradient) {
   const AttentionRule rule = AttentionRule::unpacked(rule_integers, rule_numbers);
+  if (key_documents && !accumulate) {
+    if (const auto call = call_by_document(query, key, value, relative_bias, rule)) {
+      const AttentionGradients gradients = call->backward(output_gradient, output, logsumexp);
+      query_gradient.copy_(gradients.query);
+      key_gradient.copy_(gradients.key);
+      value_gradient.copy_(gradients.value);
+      return;
+    }
+  }
   if (key_documents || relative_bias || !is_supported(query, key, value, rule, false)) {
     return aten_fallback::attention_part_backward(
         output_gradient, query, key, value, output, logsumexp, query_documents, key_documents,

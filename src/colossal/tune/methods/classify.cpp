@@ -24,7 +24,7 @@ class Classification final : public SampleTask {
 
   std::vector<std::string> metrics() const override { return {score_metric(problem_)}; }
   std::vector<std::string> shown_metrics() const override { return metrics(); }
-  HeadLoss loss_to_record() const override { return loss(); }
+  HeadLoss loss_to_record() const override { return {}; }
   HeadLoss loss() const override { return score_loss(problem_, context()); }
 
  private:

@@ -32,7 +32,6 @@ class ImageClassification final : public ImageTask {
   }
   std::vector<report::Picture> pictures(Engine& engine) override;
 
-  HeadLoss loss_to_record() const override { return loss(); }
   HeadLoss loss() const override { return score_loss(kProblem, context()); }
 
  private:

@@ -127,12 +127,12 @@ class Gpu(EndToEndTest):
 
     def test_bf16(self):
         """With bf16 the two round differently."""
-        for preset in ("gpt2-tiny", "llama-tiny"):
+        for preset, flags in (("gpt2-tiny", []), ("llama-tiny", []), ("llama-tiny", ["--data.separate_documents=true"])):
             self.use(preset)
             curves = {}
             for device in ("cpu", "gpu"):
-                name = f"{preset}-{device}"
-                self.train(*self.flags(name), "--precision.compute=bf16", "--train.steps=20",
+                name = f"{preset}-{device}-{len(flags)}"
+                self.train(*self.flags(name), *flags, "--precision.compute=bf16", "--train.steps=20",
                            "--optimizer.learning_rate=3e-3", f"--parallel.device={device}", env=environment(device))
                 curves[device] = self.losses(name)
             for step, loss in curves["cpu"].items():

@@ -47,7 +47,7 @@ class HostWaits(EndToEndTest):
                                           "--parallel.device=gpu", "--log.report=false")
 
     def test_text(self):
-        for preset, flags in (("llama-tiny", ["--precision.compute=bf16"]),
+        for preset, flags in (("llama-tiny", ["--precision.compute=bf16", "--data.separate_documents=true"]),
                               ("llama-tiny", ["--train.micro_batch=5", "--memory.recompute=full"]),
                               ("gpt2-tiny", ["--precision.compute=bf16", "--train.dropout=0.1"]),
                               ("gpt2-tiny", ["--train.dropout=0.1"]),

@@ -26,7 +26,7 @@ class ChatExample(unittest.TestCase):
             cls.run_here(COLOSSAL, *command.split(), f"examples/chat/{name}.toml", "--log.report=false")
         cls.base = cls.directory / "runs/chat/base/step-000200"
         cls.sft = cls.directory / "runs/chat/sft/step-000250"
-        cls.adapter = cls.directory / "runs/chat/polite/step-000040"
+        cls.adapter = cls.directory / "runs/chat/polite/step-000080"
 
     @classmethod
     def run_here(cls, *command, **options):

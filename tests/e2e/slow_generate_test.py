@@ -26,7 +26,7 @@ class LargerThanMemory(EndToEndTest):
         model = LlamaForCausalLM(LlamaConfig(
             vocab_size=257, hidden_size=512, intermediate_size=1376, num_attention_heads=8,
             num_hidden_layers=megabytes * 10**6 // (layer * (2 if computes_bf16 else 4)),
-            max_position_embeddings=256, initializer_range=0.05))
+            max_position_embeddings=256, eos_token_id=256, initializer_range=0.05))
         if computes_bf16:
             model = model.to(torch.bfloat16)
         model.save_pretrained(folder, max_shard_size="200MB")

@@ -137,6 +137,15 @@ class Gpu(EndToEndTest):
                 curves[device] = self.losses(name)
             for step, loss in curves["cpu"].items():
                 self.assertAlmostEqual(curves["gpu"][step], loss, delta=0.02 * loss)
+            self.assertEqual({line["fallbacks"] for line in self.metrics(name).values()}, {0})
+
+    def test_says_once_what_has_no_kernel(self):
+        self.use("gpt2-tiny")
+        log = self.train(*self.flags(), "--precision.compute=bf16", "--train.dropout=0.1", "--train.steps=3",
+                         "--parallel.device=gpu", env=environment("gpu"))
+        self.assertEqual(log.count("no kernel of the GPU computes attention with dropout"), 1)
+        layers = 2
+        self.assertEqual({line["fallbacks"] for line in self.metrics().values()}, {2 * layers})
 
     def test_goes_on_with_a_run_of_the_cpu(self):
         self.train(*self.flags("whole"), *EXACT, "--train.steps=6", "--parallel.device=cpu")

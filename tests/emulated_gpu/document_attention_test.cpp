@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "colossal/ops/attention/attention.h"
+#include "colossal/ops/fallback/fallbacks.h"
 
 namespace colossal::ops {
 namespace {
@@ -64,12 +65,15 @@ void expect_equal(AttentionOptions options, int64_t head_size, bool has_sinks) {
   const at::Tensor documents =
       at::tensor({5, 5, 5, 6, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 0}, at::kLong);
   options.documents = documents.view({kBatch, kLength}).to(at::kCUDA);
+  const int64_t fallbacks = num_fallbacks();
   const std::vector<at::Tensor> masked = results_of(options, inputs, sinks);
   EXPECT_EQ(CountedCalls::number(), 0);
+  EXPECT_EQ(num_fallbacks(), fallbacks + 2);
   const std::vector<int64_t> lengths{3, 1, 5, 8, 1};
   options.document_lengths = lengths;
   const std::vector<at::Tensor> alone = results_of(options, inputs, sinks);
   EXPECT_EQ(CountedCalls::number(), 2);
+  EXPECT_EQ(num_fallbacks(), fallbacks + 2);
   ASSERT_EQ(alone.size(), masked.size());
   for (size_t i = 0; i < alone.size(); ++i) {
     EXPECT_LE((alone[i] - masked[i]).abs().max().item<float>(), 0.02F) << "result " << i;

@@ -93,6 +93,7 @@ bool is_of_task(const std::string& key) {
                                             "memory_at_peak",
                                             "memory_base_bytes",
                                             "device_peak_bytes",
+                                            "fallbacks",
                                             "host_bytes",
                                             "nvme_bytes",
                                             "skipped"};
@@ -123,6 +124,7 @@ StepMetrics metrics_of(const json& object) {
   metrics.model_flops_utilization = number_or_missing(object, "model_flops_utilization");
   metrics.memory_peak_bytes = number_or_missing(object, "memory_peak_bytes");
   metrics.device_peak_bytes = number_or_missing(object, "device_peak_bytes");
+  metrics.fallbacks = number_or_missing(object, "fallbacks");
   metrics.memory_by_kind = numbers_by_name(object, "memory_by_kind");
   metrics.memory_at_peak = number_or_missing(object, "memory_at_peak");
   metrics.memory_base_bytes = number_or_missing(object, "memory_base_bytes");

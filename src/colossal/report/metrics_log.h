@@ -44,6 +44,9 @@ struct StepMetrics {
   // CPUs); maxima over ranks.
   double memory_peak_bytes = kMissing;
   double device_peak_bytes = kMissing;
+  // On GPUs: computations in the step for which there was no kernel (ops/fallback/fallbacks.h);
+  // maximum over ranks.
+  double fallbacks = kMissing;
   // Of the rank whose tensors have the largest peak in the step: the bytes of tensors at that peak
   // by kind, their sum, and the bytes of the process that were resident before the model was built.
   // Empty and NaN on GPUs.

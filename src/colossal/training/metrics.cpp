@@ -52,6 +52,7 @@ nlohmann::ordered_json to_json(const report::StepMetrics& metrics) {
   }
   if (!std::isnan(metrics.device_peak_bytes)) {
     line["device_peak_bytes"] = static_cast<int64_t>(metrics.device_peak_bytes);
+    line["fallbacks"] = static_cast<int64_t>(metrics.fallbacks);
   }
   if (!std::isnan(metrics.validation_loss)) line["validation_loss"] = metrics.validation_loss;
   if (!std::isnan(metrics.evaluation_seconds)) {

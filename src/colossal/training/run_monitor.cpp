@@ -8,12 +8,14 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
 #include "colossal/base/machine.h"
 #include "colossal/base/units.h"
 #include "colossal/io/file.h"
+#include "colossal/ops/fallback/fallbacks.h"
 #include "colossal/ops/product/gemm_rate.h"
 #include "colossal/training/run_summary.h"
 #include "colossal/training/used_settings.h"
@@ -24,8 +26,9 @@ namespace {
 constexpr std::chrono::milliseconds kGemmMeasurement{100};
 constexpr std::chrono::seconds kFirstReport{2}, kBetweenReports{60};
 
-// Peak resident memory, peak of the device, resident memory before the model, and tensors by kind.
-constexpr int64_t kMemoryFigures = 3 + static_cast<int64_t>(memory::kNumMemoryKinds);
+// Peak resident memory, peak of the device, fallbacks, resident memory before the model, and
+// tensors by kind.
+constexpr int64_t kRankFigures = 4 + static_cast<int64_t>(memory::kNumMemoryKinds);
 
 // For each tier: bytes stored, and for each kind of memory the bytes moved to and from the tier.
 constexpr int64_t kTierFigures = 1 + 2 * static_cast<int64_t>(std::size(memory::kTieredKinds));
@@ -46,7 +49,7 @@ void note_tensors(const memory::BytesByKind& kinds, double base, report::StepMet
 
 int64_t num_rank_figures(const ParallelContext& context) {
   const auto tiers = static_cast<int64_t>(std::size(memory::kTiersOffDevice));
-  return kMemoryFigures + tiers * kTierFigures + static_cast<int64_t>(context.ledger_axes().size());
+  return kRankFigures + tiers * kTierFigures + static_cast<int64_t>(context.ledger_axes().size());
 }
 
 RunMonitor::RunMonitor(const Job& job, const ParallelContext& context, Engine& engine,
@@ -284,6 +287,8 @@ void RunMonitor::exchange() {
   int64_t* mine = figures_here.mutable_data_ptr<int64_t>() + group.rank() * figures;
   *mine++ = machine::peak_resident_bytes();
   *mine++ = device_peak_bytes();
+  const int64_t fallbacks = ops::num_fallbacks();
+  *mine++ = fallbacks - std::exchange(fallbacks_before_, fallbacks);
   *mine++ = memory_.base_bytes();
   mine = std::ranges::copy(memory_.peak().value_or(memory::BytesByKind{}).bytes, mine).out;
   mine = pack_tier_metrics(mine);
@@ -306,8 +311,10 @@ void RunMonitor::flush() {
     pending_->memory_peak_bytes =
         std::max(pending_->memory_peak_bytes, static_cast<double>(*figure++));
     const auto device_peak = static_cast<double>(*figure++);
+    const auto fallbacks = static_cast<double>(*figure++);
     if (!context_.device().is_cpu()) {
       pending_->device_peak_bytes = std::fmax(pending_->device_peak_bytes, device_peak);
+      pending_->fallbacks = std::fmax(pending_->fallbacks, fallbacks);
     }
     const auto base = static_cast<double>(*figure++);
     memory::BytesByKind kinds;

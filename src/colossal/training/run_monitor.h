@@ -125,6 +125,7 @@ class RunMonitor {
   std::vector<report::TextSample> samples_;  // of the last evaluation
   std::vector<report::Picture> pictures_;    // likewise
   int64_t samples_step_ = 0;
+  int64_t fallbacks_before_ = 0;                // ops::num_fallbacks() at the end of the last step
   std::map<std::string, int64_t> sent_before_;  // sent_so_far() at the end of the last step
   memory::TierPools::Traffic moved_before_;     // tier_traffic() at the end of the last step
   std::optional<report::StepMetrics> pending_;  // metrics of the last step, not written yet

@@ -13,11 +13,14 @@
 #include <array>
 #include <limits>
 #include <numeric>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "colossal/ops/attention/attention.h"
 #include "colossal/ops/attention/attention_tiles.h"
 #include "colossal/ops/fallback/aten_fallback.h"
+#include "colossal/ops/fallback/fallbacks.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/upload.h"
 
@@ -34,16 +37,41 @@ int64_t padded_size(const at::Tensor& query, const at::Tensor& value) {
   return (size + kHeadMultiple - 1) / kHeadMultiple * kHeadMultiple;
 }
 
-// Whether the kernels compute this attention between one or more runs of positions.
-bool is_supported(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                  const AttentionRule& rule, bool whole_sequence) {
-  const bool narrow = query.scalar_type() == at::kBFloat16 || query.scalar_type() == at::kHalf;
-  const bool plain = rule.dropout == 0 && rule.soft_cap == 0 && rule.prefix_lengths.empty() &&
-                     rule.alibi_slopes.empty();
-  const bool any = query.numel() > 0 && key.numel() > 0;
-  return narrow && plain && any && padded_size(query, value) <= kLargestHead &&
-         (rule.window == 0 || whole_sequence) && key.scalar_type() == query.scalar_type() &&
-         value.scalar_type() == query.scalar_type();
+// Returns what the kernels lack for this attention between one or more runs of positions, such as
+// "dropout"; nullopt: nothing.
+std::optional<std::string> lacking(const at::Tensor& query, const at::Tensor& key,
+                                   const at::Tensor& value, const AttentionRule& rule,
+                                   bool whole_sequence) {
+  const at::ScalarType type = query.scalar_type();
+  if (type != at::kBFloat16 && type != at::kHalf) {
+    return fmt::format("numbers of type {}", c10::toString(type));
+  }
+  if (key.scalar_type() != type || value.scalar_type() != type) return "numbers of two types";
+  if (rule.dropout > 0) return "dropout";
+  if (rule.soft_cap > 0) return "a soft cap";
+  if (!rule.prefix_lengths.empty()) return "prefixes";
+  if (!rule.alibi_slopes.empty()) return "ALiBi";
+  if (rule.window > 0 && !whole_sequence) return "a window over ranks";
+  if (const int64_t size = padded_size(query, value); size > kLargestHead) {
+    return fmt::format("heads of {} numbers", size);
+  }
+  return std::nullopt;
+}
+
+// The same for a part, which may have documents or a relative bias. by_document: whether each
+// document is computed alone.
+std::optional<std::string> lacking(const at::Tensor& query, const at::Tensor& key,
+                                   const at::Tensor& value, const AttentionRule& rule,
+                                   bool has_documents, bool by_document,
+                                   const std::optional<at::Tensor>& relative_bias) {
+  if (relative_bias) return "a relative bias";
+  if (has_documents && !by_document) return "documents that are not whole";
+  return lacking(query, key, value, rule, /*whole_sequence=*/by_document);
+}
+
+// Counts a fallback, unless there is nothing to compute.
+void count(const at::Tensor& query, const at::Tensor& key, const std::string& lack) {
+  if (query.numel() > 0 && key.numel() > 0) count_fallback("attention with " + lack);
 }
 
 // Returns x [batch, heads, sequence, size] as the kernels take it: [batch, sequence, heads,
@@ -153,16 +181,8 @@ at::Tensor weight_of(const at::Tensor& part, const at::Tensor& total) {
   return (part - total).exp_().masked_fill_(part.eq(kNothing), 0).unsqueeze(-1);
 }
 
-// Returns the call for an attention that AttentionRule::document_lengths divides; nullopt if the
-// kernels lack it.
-std::optional<Call> call_by_document(const at::Tensor& query, const at::Tensor& key,
-                                     const at::Tensor& value,
-                                     const std::optional<at::Tensor>& relative_bias,
-                                     const AttentionRule& rule) {
-  if (relative_bias || !has_whole_documents(query, key, rule) ||
-      !is_supported(query, key, value, rule, /*whole_sequence=*/true)) {
-    return std::nullopt;
-  }
+Call call_by_document(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                      const AttentionRule& rule) {
   Call call = whole_call(query, key, value, rule);
   call.documents = documents_of(rule, query.device());
   return call;
@@ -200,7 +220,8 @@ std::tuple<at::Tensor, at::Tensor> attention(const at::Tensor& query, const at::
                                              at::IntArrayRef rule_integers,
                                              at::ArrayRef<double> rule_numbers) {
   const AttentionRule rule = AttentionRule::unpacked(rule_integers, rule_numbers);
-  if (!is_supported(query, key, value, rule, true)) {
+  if (const auto lack = lacking(query, key, value, rule, /*whole_sequence=*/true)) {
+    count(query, key, *lack);
     return aten_fallback::attention(query, key, value, sinks, rule_integers, rule_numbers);
   }
   AttentionResult result = whole_call(query, key, value, rule).forward();
@@ -213,7 +234,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward(
     const at::Tensor& value, const at::Tensor& output, const at::Tensor& logsumexp, bool sinks,
     at::IntArrayRef rule_integers, at::ArrayRef<double> rule_numbers) {
   const AttentionRule rule = AttentionRule::unpacked(rule_integers, rule_numbers);
-  if (!is_supported(query, key, value, rule, true)) {
+  if (const auto lack = lacking(query, key, value, rule, /*whole_sequence=*/true)) {
+    count(query, key, *lack);
     return aten_fallback::attention_backward(output_gradient, query, key, value, output, logsumexp,
                                              sinks, rule_integers, rule_numbers);
   }
@@ -230,19 +252,20 @@ void attention_part(const at::Tensor& query, const at::Tensor& key, const at::Te
                     at::ArrayRef<double> rule_numbers, bool accumulate, const at::Tensor& output,
                     const at::Tensor& logsumexp, const std::optional<at::Tensor>& relative_bias) {
   const AttentionRule rule = AttentionRule::unpacked(rule_integers, rule_numbers);
-  if (key_documents && !accumulate) {
-    if (const auto call = call_by_document(query, key, value, relative_bias, rule)) {
-      AttentionResult result = call->forward();
-      add_sinks(result, sinks);
-      output.copy_(result.output);
-      logsumexp.copy_(result.logsumexp);
-      return;
-    }
-  }
-  if (key_documents || relative_bias || !is_supported(query, key, value, rule, false)) {
+  const bool by_document = key_documents && !accumulate && has_whole_documents(query, key, rule);
+  if (const auto lack =
+          lacking(query, key, value, rule, key_documents.has_value(), by_document, relative_bias)) {
+    count(query, key, *lack);
     return aten_fallback::attention_part(
         query, key, value, query_documents, key_documents, sinks, query_positions, key_positions,
         rule_integers, rule_numbers, accumulate, output, logsumexp, relative_bias);
+  }
+  if (by_document) {
+    AttentionResult result = call_by_document(query, key, value, rule).forward();
+    add_sinks(result, sinks);
+    output.copy_(result.output);
+    logsumexp.copy_(result.logsumexp);
+    return;
   }
   if (!accumulate) {
     output.zero_();
@@ -270,20 +293,22 @@ void attention_part_backward(const at::Tensor& output_gradient, const at::Tensor
                              const std::optional<at::Tensor>& relative_bias,
                              const std::optional<at::Tensor>& relative_bias_gradient) {
   const AttentionRule rule = AttentionRule::unpacked(rule_integers, rule_numbers);
-  if (key_documents && !accumulate) {
-    if (const auto call = call_by_document(query, key, value, relative_bias, rule)) {
-      const AttentionGradients gradients = call->backward(output_gradient, output, logsumexp);
-      query_gradient.copy_(gradients.query);
-      key_gradient.copy_(gradients.key);
-      value_gradient.copy_(gradients.value);
-      return;
-    }
-  }
-  if (key_documents || relative_bias || !is_supported(query, key, value, rule, false)) {
+  const bool by_document = key_documents && !accumulate && has_whole_documents(query, key, rule);
+  if (const auto lack =
+          lacking(query, key, value, rule, key_documents.has_value(), by_document, relative_bias)) {
+    count(query, key, *lack);
     return aten_fallback::attention_part_backward(
         output_gradient, query, key, value, output, logsumexp, query_documents, key_documents,
         query_positions, key_positions, rule_integers, rule_numbers, accumulate, query_gradient,
         key_gradient, value_gradient, relative_bias, relative_bias_gradient);
+  }
+  if (by_document) {
+    const AttentionGradients gradients =
+        call_by_document(query, key, value, rule).backward(output_gradient, output, logsumexp);
+    query_gradient.copy_(gradients.query);
+    key_gradient.copy_(gradients.key);
+    value_gradient.copy_(gradients.value);
+    return;
   }
   if (!accumulate) query_gradient.zero_();
   key_gradient.zero_();

@@ -8,6 +8,7 @@
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
+#include <fmt/format.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include "colossal/ops/cuda/kernels.h"
 #include "colossal/ops/fallback/aten_fallback.h"
 #include "colossal/ops/fallback/aten_fallback_activation.h"
+#include "colossal/ops/fallback/fallbacks.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/upload.h"
 
@@ -187,8 +189,13 @@ std::tuple<at::Tensor, at::Tensor> attention_to_pages(
     const at::Tensor& tables, const at::Tensor& sequences, const at::Tensor& positions,
     const std::optional<at::Tensor>& sinks, at::IntArrayRef rule_integers,
     at::ArrayRef<double> rule_numbers, const std::optional<at::Tensor>& relative_bias) {
-  if (values.size(3) > kLargestValue || given.size(2) > kLargestValue || given.size(0) == 0 ||
-      relative_bias) {
+  const int64_t head = std::max(given.size(2), values.size(3));
+  if (head > kLargestValue || given.size(0) == 0 || relative_bias) {
+    if (given.size(0) > 0) {
+      count_fallback(relative_bias
+                         ? "attention to pages with a relative bias"
+                         : fmt::format("attention to pages of heads of {} numbers", head));
+    }
     return aten_fallback::paged_attention(given, keys, values, key_scales, value_scales, tables,
                                           sequences, positions, sinks, rule_integers, rule_numbers,
                                           relative_bias);

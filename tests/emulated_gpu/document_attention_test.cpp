@@ -93,5 +93,16 @@ TEST(DocumentAttention, EqualsTheFallback) {
   }
 }
 
+// As of a rank that has no sequences in an evaluation: flash attention does not take it.
+TEST(DocumentAttention, OfNoRowsIsEmpty) {
+  const CountedCalls calls;
+  const int64_t fallbacks = num_fallbacks();
+  const at::Tensor none =
+      at::empty({0, 2, 9, 16}, at::TensorOptions(at::kBFloat16).device(at::kCUDA));
+  EXPECT_EQ(attention(none, none, none, {}).sizes(), none.sizes());
+  EXPECT_EQ(CountedCalls::number(), 0);
+  EXPECT_EQ(num_fallbacks(), fallbacks);
+}
+
 }  // namespace
 }  // namespace colossal::ops

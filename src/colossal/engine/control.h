@@ -31,9 +31,8 @@ enum RouterSum : size_t {
 };
 
 // Loss, counts, norm and flags of a step: of one rank (ControlMessage), or their sums over ranks
-// (ControlSums). A shape in the
-// comment of a vector, such as [metrics, 2], means that the vector has the elements of an array of
-// this shape, in row-major order.
+// (ControlSums). A shape in the comment of a vector, such as [metrics, 2], means that the vector
+// has the elements of an array of this shape, in row-major order.
 template <typename Number>
 struct ControlNumbers {
   // Several ranks report the same labels and inputs, so the sum over all ranks has them several

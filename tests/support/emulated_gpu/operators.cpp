@@ -274,6 +274,28 @@ class Call {
                  }});
   }
 
+  // Returns what the operator makes of zeros on another device; nullopt: it fails, or not all
+  // results are tensors.
+  std::optional<Stack> results_on(c10::DeviceType device) const {
+    Stack stack;
+    for (const c10::IValue& argument : arguments_) {
+      stack.push_back(with_tensors(argument, [&](const at::Tensor& tensor) {
+        return at::empty_strided(tensor.sizes(), tensor.strides(),
+                                 at::TensorOptions().dtype(tensor.scalar_type()).device(device))
+            .zero_();
+      }));
+      if (stack.back().isDevice()) stack.back() = c10::Device(device);
+    }
+    try {
+      op_.callBoxed(&stack);
+    } catch (const std::exception&) {
+      return std::nullopt;
+    }
+    const bool are_tensors = std::all_of(stack.begin(), stack.end(),
+                                         [](const c10::IValue& value) { return value.isTensor(); });
+    return are_tensors ? std::optional(stack) : std::nullopt;
+  }
+
   // Returns the results on the meta device, for their sizes; nullopt: it cannot tell them.
   std::optional<Stack> meta_results() const {
     static std::mutex mutex;
@@ -284,22 +306,7 @@ class Call {
       const std::lock_guard lock(mutex);
       if (without->contains(name)) return std::nullopt;
     }
-    Stack stack;
-    for (const c10::IValue& argument : arguments_) {
-      stack.push_back(with_tensors(argument, [&](const at::Tensor& tensor) {
-        return at::empty_strided(tensor.sizes(), tensor.strides(),
-                                 at::TensorOptions().dtype(tensor.scalar_type()).device(at::kMeta));
-      }));
-      if (stack.back().isDevice()) stack.back() = c10::Device(at::kMeta);
-    }
-    try {
-      op_.callBoxed(&stack);
-      if (std::all_of(stack.begin(), stack.end(),
-                      [](const c10::IValue& value) { return value.isTensor(); })) {
-        return stack;
-      }
-    } catch (const std::exception&) {
-    }
+    if (auto results = results_on(at::kMeta)) return results;
     const std::lock_guard lock(mutex);
     without->insert(name);
     return std::nullopt;
@@ -332,31 +339,13 @@ class Call {
       if (argument.name() == "generator") return std::nullopt;  // each call draws
     }
     at::AutoDispatchBelowADInplaceOrView below;
-    Stack stack;
-    for (const c10::IValue& argument : arguments_) {
-      stack.push_back(with_tensors(argument, [&](const at::Tensor& tensor) {
-        return at::empty_strided(tensor.sizes(), tensor.strides(),
-                                 at::TensorOptions().dtype(tensor.scalar_type()))
-            .zero_();
-      }));
-      if (stack.back().isDevice()) stack.back() = c10::Device(at::kCPU);
-    }
-    try {
-      op_.callBoxed(&stack);
-    } catch (const std::exception&) {
-      return std::nullopt;
-    }
-    if (!std::all_of(stack.begin(), stack.end(),
-                     [](const c10::IValue& value) { return value.isTensor(); })) {
-      return std::nullopt;
-    }
-    return stack;
+    return results_on(at::kCPU);
   }
 
   // Makes an empty argument that is a result as large as the result.
   void give_size(size_t argument, const at::Tensor& meta) {
     at::Tensor target = arguments_[argument].toTensor();
-    if (target.numel() > 0 || meta.numel() == 0) return;
+    if (target.numel() > 0 || target.sizes() == meta.sizes()) return;
     const at::Tensor made = empty_on(*device_, meta.sizes(), meta.strides(), target.scalar_type());
     at::native::set_storage_cpu_(target, made.storage(), 0, meta.sizes(), meta.strides());
     places_[first_place_[argument]] = place_of(target);

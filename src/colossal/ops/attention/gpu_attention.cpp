@@ -37,11 +37,16 @@ int64_t padded_size(const at::Tensor& query, const at::Tensor& value) {
   return (size + kHeadMultiple - 1) / kHeadMultiple * kHeadMultiple;
 }
 
+bool is_empty(const at::Tensor& query, const at::Tensor& key) {
+  return query.numel() == 0 || key.numel() == 0;
+}
+
 // Returns what the kernels lack for this attention between one or more runs of positions, such as
 // "dropout"; nullopt: nothing.
 std::optional<std::string> lacking(const at::Tensor& query, const at::Tensor& key,
                                    const at::Tensor& value, const AttentionRule& rule,
                                    bool whole_sequence) {
+  if (is_empty(query, key)) return "no rows";
   const at::ScalarType type = query.scalar_type();
   if (type != at::kBFloat16 && type != at::kHalf) {
     return fmt::format("numbers of type {}", c10::toString(type));
@@ -71,7 +76,7 @@ std::optional<std::string> lacking(const at::Tensor& query, const at::Tensor& ke
 
 // Counts a fallback, unless there is nothing to compute.
 void count(const at::Tensor& query, const at::Tensor& key, const std::string& lack) {
-  if (query.numel() > 0 && key.numel() > 0) count_fallback("attention with " + lack);
+  if (!is_empty(query, key)) count_fallback("attention with " + lack);
 }
 
 // Returns x [batch, heads, sequence, size] as the kernels take it: [batch, sequence, heads,

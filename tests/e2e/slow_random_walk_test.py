@@ -69,6 +69,7 @@ class RandomWalk(EndToEndTest):
         self.folder = self.directory / "checkpoints"
         self.folder.mkdir()
         self.counts = collections.Counter()
+        self.beginnings = 0
         self.forget()
 
     def forget(self):
@@ -111,7 +112,9 @@ class RandomWalk(EndToEndTest):
     def run_once(self, settings, ending, meanwhile=None):
         """`ending`: the signals that are sent, to whom and how long after the first step."""
         ranks, layout = self.random.choice(LAYOUTS)
-        log = self.random.choice(["log", "other-log"])
+        if not self.whole:  # a run that begins puts the metrics of another one aside
+            self.beginnings += 1
+        log = self.random.choice([f"log-{self.beginnings}", f"other-log-{self.beginnings}"])
         metrics = self.directory / log / "metrics.jsonl"
         lines_before = metrics.read_text().count("\n") if metrics.exists() else 0
         self.said = f"{ranks} ranks {layout} {settings} {ending}"

@@ -36,10 +36,9 @@ if(COLOSSAL_CUDA)
   endforeach()
   find_library(COLOSSAL_CUDA_RUNTIME NAMES cudart libcudart.so.13 HINTS ${wheels}/cu13/lib ${toolkit}
                PATH_SUFFIXES lib lib64)
-  find_path(COLOSSAL_NCCL_INCLUDE nccl.h HINTS ${wheels}/nccl/include)
-  foreach(part ${cuda_parts} COLOSSAL_CUDA_RUNTIME COLOSSAL_NCCL_INCLUDE)
+  foreach(part ${cuda_parts} COLOSSAL_CUDA_RUNTIME)
     if(NOT ${part})
-      message(FATAL_ERROR "COLOSSAL_CUDA=ON needs a CUDA build of LibTorch, CUDA 13 and NCCL; "
+      message(FATAL_ERROR "COLOSSAL_CUDA=ON needs a CUDA build of LibTorch and CUDA 13; "
         "${part} was not found beside '${COLOSSAL_LIBTORCH}' or in CUDA_HOME. Give it, or build with -DCOLOSSAL_CUDA=OFF")
     endif()
   endforeach()
@@ -56,7 +55,6 @@ if(COLOSSAL_CUDA)
     set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # LibTorch's
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # CMake 3.25 does not know it of CUDA 13
   endif()
-  target_compile_definitions(colossal_torch INTERFACE USE_C10D_NCCL)
   target_compile_options(colossal_torch INTERFACE ${cuda_includes}
     "SHELL:-isystem ${COLOSSAL_NCCL_INCLUDE}")
   target_link_libraries(colossal_torch INTERFACE ${COLOSSAL_CUDA_RUNTIME})

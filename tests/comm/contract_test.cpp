@@ -43,7 +43,7 @@ class Contract : public testing::TestWithParam<Setting> {
     const Traffic booked = group.ledger().entries().at({"dp", reason});
     EXPECT_EQ(booked.calls, calls);
     EXPECT_EQ(booked.law_bytes, bytes);
-    const at::Tensor beyond = at::full({1}, booked.wire_bytes - bytes, at::kLong);
+    const at::Tensor beyond = on(group, at::full({1}, booked.wire_bytes - bytes, at::kLong));
     all_reduce(beyond, group, Reason::rendezvous);
     EXPECT_EQ(beyond.item<int64_t>(), more);
     group.ledger().reset();
@@ -106,9 +106,9 @@ TEST_P(Contract, AllReduceSumsInRankOrder) {
     for (at::ScalarType type : kTypes) {
       for (int64_t numel : {int64_t{0}, int64_t{1}, int64_t{7}, int64_t{1024}, large()}) {
         if (numel == large() && type != at::kFloat && type != at::kBFloat16) continue;
-        const at::Tensor tensor = values(group.rank(), numel, type);
+        const at::Tensor tensor = on(group, values(group.rank(), numel, type));
         all_reduce(tensor, group, Reason::gradient);
-        EXPECT_TRUE(at::equal(tensor, summed(GetParam(), numel, type, type)))
+        EXPECT_TRUE(same(tensor, summed(GetParam(), numel, type, type)))
             << type << " " << numel;
         expect_booked_together(group, Reason::gradient,
                                law::all_reduce(numel, n(), group.rank(), tensor.element_size()),
@@ -122,13 +122,13 @@ TEST_P(Contract, ReduceScatterGivesEachRankItsPart) {
   run([&](World&, const Group& group) {
     for (at::ScalarType type : kTypes) {
       for (const auto& counts : count_cases()) {
-        const at::Tensor full = values(group.rank(), total(counts), type);
-        const at::Tensor part = at::empty({counts[group.rank()]}, type);
+        const at::Tensor full = on(group, values(group.rank(), total(counts), type));
+        const at::Tensor part = on(group, at::empty({counts[group.rank()]}, type));
         reduce_scatter(full, part, counts, group, Reason::gradient);
         const int64_t begin = offsets_of(counts)[group.rank()];
         const at::Tensor expected =
             summed(GetParam(), total(counts), type, type).narrow(0, begin, counts[group.rank()]);
-        EXPECT_TRUE(at::equal(part, expected)) << type << " " << total(counts);
+        EXPECT_TRUE(same(part, expected)) << type << " " << total(counts);
         expect_booked_together(group, Reason::gradient,
                                law::reduce_scatter(counts, group.rank(), full.element_size()),
                                widened(total(counts), type));
@@ -141,26 +141,26 @@ TEST_P(Contract, ReduceScatterMayWriteIntoTheFullTensor) {
   run([&](World&, const Group& group) {
     const std::vector<int64_t> counts = even_counts(large(), n());
     const int64_t begin = offsets_of(counts)[group.rank()];
-    const at::Tensor full = values(group.rank(), large(), at::kFloat);
+    const at::Tensor full = on(group, values(group.rank(), large(), at::kFloat));
     const at::Tensor part = full.narrow(0, begin, counts[group.rank()]);
     reduce_scatter(full, part, counts, group, Reason::gradient);
     const at::Tensor sum = summed(GetParam(), large(), at::kFloat, at::kFloat);
-    EXPECT_TRUE(at::equal(part, sum.narrow(0, begin, counts[group.rank()])));
+    EXPECT_TRUE(same(part, sum.narrow(0, begin, counts[group.rank()])));
     // The rest of the input must not change.
     const at::Tensor before = values(group.rank(), large(), at::kFloat);
-    EXPECT_TRUE(at::equal(full.narrow(0, 0, begin), before.narrow(0, 0, begin)));
+    EXPECT_TRUE(same(full.narrow(0, 0, begin), before.narrow(0, 0, begin)));
   });
 }
 
 TEST_P(Contract, ReduceScatterOfBfloat16GivesUnroundedSumsInFloat32) {
   run([&](World&, const Group& group) {
     const std::vector<int64_t> counts = even_counts(large(), n());
-    const at::Tensor full = values(group.rank(), large(), at::kBFloat16);
-    const at::Tensor part = at::empty({counts[group.rank()]}, at::kFloat);
+    const at::Tensor full = on(group, values(group.rank(), large(), at::kBFloat16));
+    const at::Tensor part = on(group, at::empty({counts[group.rank()]}, at::kFloat));
     reduce_scatter(full, part, counts, group, Reason::gradient);
     const at::Tensor sum = summed(GetParam(), large(), at::kBFloat16, at::kFloat);
     EXPECT_TRUE(
-        at::equal(part, sum.narrow(0, offsets_of(counts)[group.rank()], counts[group.rank()])));
+        same(part, sum.narrow(0, offsets_of(counts)[group.rank()], counts[group.rank()])));
     expect_booked_together(group, Reason::gradient, law::reduce_scatter(counts, group.rank(), 2),
                            widened(large(), at::kBFloat16));
   });
@@ -174,13 +174,13 @@ TEST_P(Contract, AllGatherJoinsPartsInRankOrder) {
       for (const auto& counts : cases) {
         const std::vector<int64_t> offsets = offsets_of(counts);
         const at::Tensor expected = values(99, total(counts), at::kLong).to(type);
-        const at::Tensor full = at::zeros({total(counts)}, type);
+        const at::Tensor full = on(group, at::zeros({total(counts)}, type));
         const int64_t begin = offsets[group.rank()];
         const int64_t count = counts[group.rank()];
         full.narrow(0, begin, count).copy_(expected.narrow(0, begin, count));
         all_gather(full, counts, group, Reason::parameter);
         if (n() > 1) {
-          EXPECT_TRUE(at::equal(full, expected)) << type << " " << total(counts);
+          EXPECT_TRUE(same(full, expected)) << type << " " << total(counts);
         }
         expect_booked_together(group, Reason::parameter,
                                law::all_gather(counts, group.rank(), full.element_size()));
@@ -198,12 +198,12 @@ TEST_P(Contract, AllToAllTransposes) {
       for (int peer = 0; peer < n(); ++peer) {
         send_counts.push_back(count(group.rank(), peer));
         receive_counts.push_back(count(peer, group.rank()));
-        sent.push_back(values(group.rank(), send_counts.back(), type, peer));
+        sent.push_back(on(group, values(group.rank(), send_counts.back(), type, peer)));
         expected.push_back(values(peer, receive_counts.back(), type, group.rank()));
       }
-      const at::Tensor received = at::empty({total(receive_counts)}, type);
+      const at::Tensor received = on(group, at::empty({total(receive_counts)}, type));
       all_to_all(at::cat(sent), send_counts, received, receive_counts, group, Reason::expert);
-      EXPECT_TRUE(at::equal(received, at::cat(expected))) << type;
+      EXPECT_TRUE(same(received, at::cat(expected))) << type;
       const int64_t bytes = law::all_to_all(send_counts, group.rank(), received.element_size());
       expect_booked(group, Reason::expert, bytes);
 
@@ -215,7 +215,7 @@ TEST_P(Contract, AllToAllTransposes) {
         work = all_to_all_async(at::cat(sent), to, received, from, group, Reason::expert);
       }
       work.wait();
-      EXPECT_TRUE(at::equal(received, at::cat(expected))) << type;
+      EXPECT_TRUE(same(received, at::cat(expected))) << type;
       expect_booked(group, Reason::expert, bytes);
     }
   });
@@ -226,10 +226,10 @@ TEST_P(Contract, RotateHandsOnToTheNextRank) {
   run([&](World&, const Group& group) {
     const int previous = (group.rank() + n() - 1) % n();
     for (at::ScalarType type : kTypes) {
-      const at::Tensor sent = values(group.rank(), count(group.rank()), type);
-      const at::Tensor received = at::empty({count(previous)}, type);
+      const at::Tensor sent = on(group, values(group.rank(), count(group.rank()), type));
+      const at::Tensor received = on(group, at::empty({count(previous)}, type));
       rotate_async(sent, received, group, Reason::sequence).wait();
-      EXPECT_TRUE(at::equal(received, values(previous, count(previous), type))) << type;
+      EXPECT_TRUE(same(received, values(previous, count(previous), type))) << type;
       expect_booked(group, Reason::sequence, sent.numel() * sent.element_size());
     }
   });
@@ -238,15 +238,15 @@ TEST_P(Contract, RotateHandsOnToTheNextRank) {
 // A ring that computes while it sends: the next rotation starts before the last one is waited for.
 TEST_P(Contract, RotationsFollowEachOther) {
   run([&](World&, const Group& group) {
-    std::vector<at::Tensor> blocks{values(group.rank(), 1000, at::kFloat)};
+    std::vector<at::Tensor> blocks{on(group, values(group.rank(), 1000, at::kFloat))};
     std::vector<Work> hops;
     for (int hop = 0; hop < n(); ++hop) {
-      blocks.push_back(at::empty({1000}));
+      blocks.push_back(on(group, at::empty({1000})));
       hops.push_back(rotate_async(blocks[hop], blocks[hop + 1], group, Reason::sequence));
     }
     hops.back().wait();
+    EXPECT_TRUE(same(blocks.back(), blocks.front()));
     EXPECT_TRUE(hops.front().done());
-    EXPECT_TRUE(at::equal(blocks.back(), blocks.front()));
   });
 }
 
@@ -255,9 +255,9 @@ TEST_P(Contract, BroadcastFromAnyRoot) {
     for (int root = 0; root < n(); ++root) {
       for (int64_t numel : {int64_t{0}, int64_t{3}, large()}) {
         if (numel == large() && root + 1 < n()) continue;
-        const at::Tensor tensor = values(group.rank(), numel, at::kFloat);
+        const at::Tensor tensor = on(group, values(group.rank(), numel, at::kFloat));
         broadcast(tensor, root, group, Reason::parameter);
-        EXPECT_TRUE(at::equal(tensor, values(root, numel, at::kFloat))) << root << " " << numel;
+        EXPECT_TRUE(same(tensor, values(root, numel, at::kFloat))) << root << " " << numel;
         expect_booked_together(group, Reason::parameter,
                                law::broadcast(numel, n(), group.rank(), root, 4));
       }
@@ -269,9 +269,9 @@ TEST_P(Contract, BroadcastFromAnyRoot) {
 TEST_P(Contract, RanksMayBeCallsAheadOfABroadcast) {
   run([&](World&, const Group& group) {
     for (int round = 0; round < 20; ++round) {
-      const at::Tensor first = at::full({24 << 10}, group.rank(), at::kFloat);
+      const at::Tensor first = on(group, at::full({24 << 10}, group.rank(), at::kFloat));
       const at::Tensor second = first.clone();
-      const at::Tensor sum = at::full({300}, group.rank(), at::kDouble);
+      const at::Tensor sum = on(group, at::full({300}, group.rank(), at::kDouble));
       for (Work work : {broadcast_async(first, 0, group, Reason::tensor),
                         broadcast_async(second, n() - 1, group, Reason::tensor),
                         all_reduce_async(sum, group, Reason::tensor)}) {
@@ -290,12 +290,12 @@ TEST_P(ContractOfSeveral, SendsArriveInOrder) {
     const int last = n() - 1;
     for (int i = 0; i < 3; ++i) {
       if (group.rank() == 0) {
-        send(message(i), last, group, Reason::stage);
+        send(on(group, message(i)), last, group, Reason::stage);
         expect_booked(group, Reason::stage, message(i).numel() * 4);
       } else if (group.rank() == last) {
-        const at::Tensor received = at::empty(message(i).sizes());
+        const at::Tensor received = on(group, at::empty(message(i).sizes()));
         receive(received, 0, group, Reason::stage);
-        EXPECT_TRUE(at::equal(received, message(i)));
+        EXPECT_TRUE(same(received, message(i)));
         EXPECT_TRUE(group.ledger().entries().empty());
       }
     }
@@ -322,7 +322,7 @@ TEST_P(Contract, ManyCallsInFlightAndWaitsInAnyOrder) {
     std::vector<at::Tensor> tensors;
     std::vector<Work> works;
     for (int i = 0; i < kCalls; ++i) {
-      tensors.push_back(values(group.rank(), 100 * i + 1, at::kFloat, i));
+      tensors.push_back(on(group, values(group.rank(), 100 * i + 1, at::kFloat, i)));
       if (i % 3 == 2) {
         all_reduce(tensors[i], group, Reason::gradient);  // runs after the calls before it
         works.emplace_back();
@@ -332,9 +332,9 @@ TEST_P(Contract, ManyCallsInFlightAndWaitsInAnyOrder) {
     }
     for (int i = kCalls - 1; i >= 0; --i) {
       works[i].wait();
-      EXPECT_TRUE(works[i].done());
       EXPECT_TRUE(
-          at::equal(tensors[i], summed(GetParam(), 100 * i + 1, at::kFloat, at::kFloat, i)));
+          same(tensors[i], summed(GetParam(), 100 * i + 1, at::kFloat, at::kFloat, i)));
+      EXPECT_TRUE(works[i].done());
     }
   });
 }
@@ -342,21 +342,21 @@ TEST_P(Contract, ManyCallsInFlightAndWaitsInAnyOrder) {
 TEST_P(Contract, AsynchronousReduceScatterThenAllGather) {
   run([&](World&, const Group& group) {
     const std::vector<int64_t> counts = even_counts(1003, n());
-    const at::Tensor full = values(group.rank(), 1003, at::kDouble);
+    const at::Tensor full = on(group, values(group.rank(), 1003, at::kDouble));
     const at::Tensor part = full.narrow(0, offsets_of(counts)[group.rank()], counts[group.rank()]);
     Work reduced = reduce_scatter_async(full, part, counts, group, Reason::gradient);
     Work gathered = all_gather_async(full, counts, group, Reason::parameter);
     gathered.wait();
+    EXPECT_TRUE(same(full, summed(GetParam(), 1003, at::kDouble, at::kDouble)));
     EXPECT_TRUE(reduced.done());
-    EXPECT_TRUE(at::equal(full, summed(GetParam(), 1003, at::kDouble, at::kDouble)));
   });
 }
 
 TEST_P(ContractOfGroups, GroupsDoNotDisturbEachOther) {
   run([&](World& world, const Group& dp) {
     const Group tp = world.group("tp", dp.ranks());
-    const at::Tensor a = values(dp.rank(), 5000, at::kFloat, 1);
-    const at::Tensor b = values(dp.rank(), 5000, at::kFloat, 2);
+    const at::Tensor a = on(dp, values(dp.rank(), 5000, at::kFloat, 1));
+    const at::Tensor b = on(dp, values(dp.rank(), 5000, at::kFloat, 2));
     // Ranks issue the calls in different orders: only calls of one group must be in the same order.
     Work first, second;
     if (dp.rank() % 2 == 0) {
@@ -368,8 +368,8 @@ TEST_P(ContractOfGroups, GroupsDoNotDisturbEachOther) {
     }
     first.wait();
     second.wait();
-    EXPECT_TRUE(at::equal(a, summed(GetParam(), 5000, at::kFloat, at::kFloat, 1)));
-    EXPECT_TRUE(at::equal(b, summed(GetParam(), 5000, at::kFloat, at::kFloat, 2)));
+    EXPECT_TRUE(same(a, summed(GetParam(), 5000, at::kFloat, at::kFloat, 1)));
+    EXPECT_TRUE(same(b, summed(GetParam(), 5000, at::kFloat, at::kFloat, 2)));
     if (n() > 1) {
       EXPECT_EQ(world.ledger().entries().size(), 2);
     }
@@ -385,7 +385,7 @@ TEST_P(ContractOfThreeOrMore, SubgroupsOfAMesh) {
     }
     const Group half = world.group("tp", ranks);
     EXPECT_EQ(half.ranks()[half.rank()], world.rank());
-    const at::Tensor tensor = at::full({3}, world.rank(), at::kLong);
+    const at::Tensor tensor = on(half, at::full({3}, world.rank(), at::kLong));
     all_reduce(tensor, half, Reason::tensor);
     EXPECT_EQ(tensor[2].item<int64_t>(), std::accumulate(ranks.begin(), ranks.end(), 0));
     if (half.size() == 1) {
@@ -399,18 +399,18 @@ TEST_P(Contract, RunsGiveTheSameBits) {
   std::vector<at::Tensor> runs;
   for (int i = 0; i < 2; ++i) {
     run([&](World&, const Group& group) {
-      const at::Tensor tensor = values(group.rank(), 100'003, at::kFloat);
+      const at::Tensor tensor = on(group, values(group.rank(), 100'003, at::kFloat));
       all_reduce(tensor, group, Reason::gradient);
       if (group.rank() == 0) runs.push_back(tensor);
     });
   }
-  EXPECT_TRUE(at::equal(runs[0], runs[1]));
+  EXPECT_TRUE(same(runs[0], runs[1]));
 }
 
 // In fp32, 1e8 + 1 = 1e8. So the result shows in which order the terms were added.
 float order_sensitive_sum(World& world, const Group& group) {
   const float terms[] = {1e8f, 1, -1e8f, 1};
-  const at::Tensor tensor = at::full({5}, terms[world.rank()]);
+  const at::Tensor tensor = on(group, at::full({5}, terms[world.rank()]));
   all_reduce(tensor, group, Reason::gradient);
   EXPECT_TRUE((tensor == tensor[0]).all().item<bool>());
   return tensor[4].item<float>();
@@ -438,10 +438,10 @@ TEST_P(Contract, AGroupOfOneGivesBackItsInput) {
     const at::Tensor part = at::empty({10}, at::kFloat);
     const std::vector<int64_t> counts{10};
     reduce_scatter(full, part, counts, alone, Reason::gradient);
-    EXPECT_TRUE(at::equal(part, full.to(at::kFloat)));
+    EXPECT_TRUE(same(part, full.to(at::kFloat)));
     const at::Tensor received = at::empty({10}, at::kBFloat16);
     all_to_all(full, counts, received, counts, alone, Reason::expert);
-    EXPECT_TRUE(at::equal(received, full));
+    EXPECT_TRUE(same(received, full));
     barrier(alone);
     EXPECT_TRUE(world.ledger().entries().empty());
   });
@@ -454,7 +454,7 @@ TEST(DefaultGroup, IsAloneAndHasNoAxis) {
   EXPECT_EQ(group.axis(), "");
   const at::Tensor tensor = values(0, 4, at::kFloat);
   all_reduce(tensor, group, Reason::gradient);
-  EXPECT_TRUE(at::equal(tensor, values(0, 4, at::kFloat)));
+  EXPECT_TRUE(same(tensor, values(0, 4, at::kFloat)));
   EXPECT_TRUE(group.ledger().entries().empty());
 }
 

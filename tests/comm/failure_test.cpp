@@ -5,8 +5,6 @@
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
-#include <condition_variable>
-#include <mutex>
 #include <stdexcept>
 #include <thread>
 
@@ -15,12 +13,14 @@
 #include "colossal/comm/group.h"
 #include "colossal/comm/law.h"
 #include "tests/comm/settings.h"
+#include "tests/support/countdown.h"
 
 namespace colossal::comm {
 namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
+using test::Countdown;
 using testing::AllOf;
 using testing::AnyOf;
 using testing::HasSubstr;
@@ -28,30 +28,6 @@ using testing::MatchesRegex;
 using testing::StartsWith;
 
 constexpr milliseconds kShort{200};
-
-// A latch with a timeout, so that a rank that fails unexpectedly does not hang the test.
-class Countdown {
- public:
-  explicit Countdown(int count) : count_(count) {}
-  void count_down(int by = 1) {
-    const std::lock_guard lock(mutex_);
-    count_ -= by;
-    changed_.notify_all();
-  }
-  void wait() {
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(30), [&] { return count_ <= 0; }));
-  }
-  void arrive_and_wait() {
-    count_down();
-    wait();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int count_;
-};
 
 const at::Tensor& four_floats() {
   static const at::Tensor tensor = at::ones({4});

@@ -112,7 +112,7 @@ void run(const Setting& setting, const Body& body, std::chrono::milliseconds tim
     std::vector<std::string> hosts;
     for (char letter : setting.host_letters) hosts.emplace_back(1, letter);
     test::run_ranks_on(hosts, with_group, timeout);
-  } else if (setting.backend == "gloo" || setting.backend == "shm") {
+  } else if (setting.backend == "gloo" || setting.backend == "shm" || setting.backend == "nccl") {
     test::run_ranks_over(setting.backend, setting.size, with_group, timeout);
   } else if (setting.backend == "staged") {
     test::run_staged_ranks(setting.size, with_group, timeout);
@@ -123,26 +123,12 @@ void run(const Setting& setting, const Body& body, std::chrono::milliseconds tim
   }
 }
 
-std::vector<Setting> all_settings() {
-  return {{"local", 1},
-          {"local", 2},
-          {"local", 3},
-          {"local", 4},
-          {"local", 8},
-          {"messages", 2},
-          {"messages", 3},
-          {"messages", 4},
-          {"staged", 1},
-          {"staged", 3},
-          {"gloo", 2},
-          {"gloo", 3},
-          {"shm", 2},
-          {"shm", 3},
-          {"shm", 4},
-          {"shm", 8},
-          {"messages", 4, "aaab"},
-          {"messages", 5, "abcac"},
-          {"shm", 4, "abab"}};
+at::Tensor on(const Group& group, const at::Tensor& tensor) {
+  return tensor.to(group.device());
+}
+
+bool same(const at::Tensor& a, const at::Tensor& b) {
+  return at::equal(a.cpu(), b.cpu());
 }
 
 at::Tensor values(int rank, int64_t numel, at::ScalarType type, int salt) {

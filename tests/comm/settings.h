@@ -16,7 +16,8 @@ namespace colossal::comm {
 
 struct Setting {
   std::string backend;  // "local"; "messages": every collective as messages through memory; "gloo";
-                        // "shm"; "staged": "local", with copies of the tensors
+                        // "shm"; "staged": "local", with copies of the tensors; "nccl": on
+                        // emulated GPUs
   int size = 1;
   // A letter for each rank's host; empty: all are on one. Of "messages" and "shm", which are then
   // what joins the ranks of a host, and "messages" and "gloo" the hosts.
@@ -32,7 +33,13 @@ using Body = std::function<void(World& world, const Group& group)>;
 void run(const Setting& setting, const Body& body,
          std::chrono::milliseconds timeout = test::kRankTimeout);
 
+// Those of this test program.
 std::vector<Setting> all_settings();
+
+// Returns `tensor` where the group's calls take it.
+at::Tensor on(const Group& group, const at::Tensor& tensor);
+// Whether both have the same values, wherever they are.
+bool same(const at::Tensor& a, const at::Tensor& b);
 
 // What rank `rank` holds: flat, of no pattern that a wrong offset would leave unnoticed.
 at::Tensor values(int rank, int64_t numel, at::ScalarType type, int salt = 0);

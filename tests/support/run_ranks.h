@@ -31,7 +31,8 @@ void run_ranks(int ranks, const RankBody& body, std::chrono::milliseconds timeou
 // CPU.
 void run_staged_ranks(int ranks, const RankBody& body,
                       std::chrono::milliseconds timeout = kRankTimeout);
-// As real processes do: over "gloo" (TCP on loopback) or "shm" (memory that they share).
+// As real processes do: over "gloo" (TCP on loopback), "shm" (memory that they share) or "nccl" (a
+// GPU for each).
 void run_ranks_over(const std::string& backend, int ranks, const RankBody& body,
                     std::chrono::milliseconds timeout = kRankTimeout);
 // As processes on several hosts do: rank i is on hosts[i].

@@ -20,6 +20,7 @@
 #include <string>
 
 #include "colossal/comm/call.h"
+#include "colossal/comm/group.h"
 #include "colossal/comm/law.h"
 #include "colossal/comm/ledger.h"
 
@@ -64,8 +65,8 @@ class Backend {
   const Membership& membership() const { return membership_; }
 
   // The functions from all_reduce() to shared_memory() are called one at a time, on any thread:
-  // each group has a WorkQueue. They return when results may be read and all tensors reused. On a
-  // GPU, they block until the GPU has done the work. They throw CallFailure if they cannot be
+  // each group has a WorkQueue. They return when results may be read and all tensors reused; if
+  // is_stream_ordered(), they only launch the work. They throw CallFailure if they cannot be
   // completed. Groups of one rank have no backend.
   //
   // Tensors are contiguous. Counts are numbers of elements, one per rank, in rank order. root, to,
@@ -100,9 +101,17 @@ class Backend {
   // The device of the tensors that calls take.
   virtual at::Device device() const { return at::kCPU; }
   // Called before each call except a barrier or shared_memory(), on the thread that issues the
-  // call. On a GPU, waits for earlier work of that thread on the GPU, because another thread may
-  // carry out the call. On the CPU, does nothing.
+  // call. If another thread carries out the call and is_stream_ordered() is false, it waits for
+  // earlier work of the issuing thread on the GPU. On the CPU, does nothing.
   virtual void before_call() {}
+  // Whether calls are launched on a GPU by the thread that issues them, and what this thread
+  // launches later, or earlier, waits for them, or they for it, on the GPU only.
+  virtual bool is_stream_ordered() const { return false; }
+  // If is_stream_ordered(): returns the Work of the last call.
+  virtual Work launched() const { return {}; }
+  // Throws CommError if a call of this rank, in any group of its world, is known to have failed. If
+  // is_stream_ordered(), such calls end on the GPU as others do.
+  virtual void check_results() {}
   // Makes later calls wait up to `grace` longer than the timeout, until the next set_grace().
   // HierarchicalBackend uses it where peers may be late because they wait for other ranks.
   void set_grace(std::chrono::milliseconds grace) { grace_ = grace; }

@@ -16,6 +16,7 @@
 #include "colossal/comm/law.h"
 #include "colossal/comm/store.h"
 #include "colossal/comm/sum.h"
+#include "colossal/comm/work_state.h"
 
 namespace colossal::comm {
 namespace {
@@ -103,9 +104,82 @@ void book(const Group& group, const Call& call, const Facts& facts, bool asynchr
   tell_listener(group, call, facts, asynchronous);
 }
 
+// A call that has ended.
+class EndedCall final : public Work::State {
+ public:
+  // error: null if it has succeeded. when_waited_for: called by the first wait(), or null.
+  EndedCall(std::exception_ptr error, std::function<void()> when_waited_for)
+      : error_(std::move(error)), when_waited_for_(std::move(when_waited_for)) {}
+
+  void wait() override {
+    if (error_) std::rethrow_exception(error_);
+    if (const auto tell = std::exchange(when_waited_for_, nullptr)) tell();
+  }
+  bool done() override { return true; }
+
+ private:
+  std::exception_ptr error_;
+  std::function<void()> when_waited_for_;
+};
+
+// Carries out a call of a backend that is ordered by streams.
+template <typename Body>
+Work launch(Group::Impl& impl, const Call& call, const Body& body) {
+  try {
+    carry_out(impl, call, body);
+  } catch (const CommError&) {
+    return Work(std::make_shared<EndedCall>(std::current_exception(), nullptr));
+  }
+  return impl.backend->launched();
+}
+
+}  // namespace
+
+// A call that is launched when it is waited for: a receive on a GPU, which would hold a part of the
+// GPU until the message comes.
+class DeferredCall final : public Work::State {
+ public:
+  DeferredCall(Group::Impl& impl, std::function<Work()> launch)
+      : impl_(impl), launch_(std::move(launch)) {}
+
+  void wait() override {
+    launch_up_to_this();
+    work_.wait();
+  }
+  bool done() override {
+    launch_up_to_this();
+    return work_.done();
+  }
+
+  // Launches all deferred calls of a group, in order.
+  static void launch_all(Group::Impl& impl) {
+    while (!impl.deferred.empty()) launch_first(impl);
+  }
+
+ private:
+  static void launch_first(Group::Impl& impl) {
+    const auto first = std::move(impl.deferred.front());
+    impl.deferred.pop_front();
+    first->work_ = std::exchange(first->launch_, nullptr)();
+  }
+  void launch_up_to_this() {
+    while (launch_) launch_first(impl_);
+  }
+
+  Group::Impl& impl_;
+  std::function<Work()> launch_;  // null: it was launched
+  Work work_;
+};
+
+namespace {
+
 template <typename Body>
 void run(const Group& group, const Call& call, const Body& body) {
   Group::Impl& impl = group.impl();
+  if (impl.backend->is_stream_ordered()) {
+    DeferredCall::launch_all(impl);
+    return launch(impl, call, body).wait();
+  }
   impl.backend->before_call();
   impl.queue.run([&] { carry_out(impl, call, body); });
 }
@@ -115,15 +189,16 @@ Work finished_work(const Group& group) {
   CallListener* const listener = group.ledger().listener();
   std::function<void()> when_waited_for = listener ? listener->when_waited_for() : nullptr;
   if (!when_waited_for) return {};
-  const auto state = std::make_shared<Work::State>();
-  state->done = true;
-  state->when_waited_for = std::move(when_waited_for);
-  return Work(state);
+  return Work(std::make_shared<EndedCall>(nullptr, std::move(when_waited_for)));
 }
 
 template <typename Body>
 Work run_async(const Group& group, const Call& call, Body body) {
   Group::Impl& impl = group.impl();
+  if (impl.backend->is_stream_ordered()) {
+    DeferredCall::launch_all(impl);
+    return launch(impl, call, body);
+  }
   impl.backend->before_call();
   if (impl.backend->is_immediate()) {
     carry_out(impl, call, body);
@@ -256,6 +331,16 @@ Facts facts_of_all_to_all(const at::Tensor& send, Counts send_counts, const at::
 }
 
 }  // namespace
+
+Work::Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+void Work::wait() {
+  if (state_) state_->wait();
+}
+
+bool Work::done() const {
+  return !state_ || state_->done();
+}
 
 Group::Group() : impl_(std::make_shared<Impl>()) {
   impl_->membership.ranks = {0};
@@ -459,15 +544,28 @@ Work receive_async(const at::Tensor& tensor, int from, const Group& group, Reaso
   check_peer(tensor, from, group);
   const Call call = call_of(Operation::send, tensor, reason);
   tell_listener(group, call, {0, {tensor}, only(from)}, true);
-  return run_async(group, call,
-                   [call, tensor, from](Backend& backend) { backend.receive(call, tensor, from); });
+  const auto body = [call, tensor, from](Backend& backend) {
+    backend.receive(call, tensor, from);
+  };
+  Group::Impl& impl = group.impl();
+  if (!impl.backend->is_stream_ordered()) return run_async(group, call, body);
+  impl.deferred.push_back(std::make_shared<DeferredCall>(
+      impl, [&impl, call, body] { return launch(impl, call, body); }));
+  return Work(impl.deferred.back());
 }
 
 void barrier(const Group& group) {
   if (group.size() == 1) return;
   Group::Impl& impl = group.impl();
   const Call call;
+  DeferredCall::launch_all(impl);
   impl.queue.run([&] { carry_out(impl, call, [&](Backend& backend) { backend.barrier(call); }); });
+}
+
+at::Tensor on_host(const at::Tensor& tensor, const Group& group) {
+  at::Tensor copy = tensor.cpu();
+  if (Backend* const backend = group.impl().backend.get()) backend->check_results();
+  return copy;
 }
 
 at::Tensor shared_empty(int64_t elements, const at::TensorOptions& options, const Group& group) {
@@ -515,7 +613,7 @@ std::vector<int64_t> gather_sizes(int64_t size, const Group& group, Reason reaso
   const int n = group.size();
   at::Tensor sizes = at::full({n}, size, at::TensorOptions(at::kLong).device(group.device()));
   all_gather(sizes, std::vector<int64_t>(n, 1), group, reason);
-  sizes = sizes.cpu();
+  sizes = on_host(sizes, group);
   return {sizes.const_data_ptr<int64_t>(), sizes.const_data_ptr<int64_t>() + n};
 }
 
@@ -532,7 +630,7 @@ GatheredBytes gather_all(const std::string& bytes, const Group& group, Reason re
               all.mutable_data_ptr<uint8_t>() + gathered.offsets[group.rank()]);
   all = all.to(group.device());
   all_gather(all, counts, group, reason);
-  gathered.all = all.cpu();
+  gathered.all = on_host(all, group);
   return gathered;
 }
 

@@ -12,16 +12,20 @@
 // their order is the same on all ranks.
 //
 // Blocking calls return when the tensors may be read and reused. The *_async forms return at once;
-// until Work::wait() returns, the caller must not read results or modify any tensor of the call. On
-// NCCL, each call with a tensor, also an asynchronous one, first waits until the GPU has done the
-// calling thread's earlier work (its current stream). A blocking call or Work::wait() returns when
-// the GPU has carried out the call.
+// until Work::wait() returns, the caller must not read results or modify any tensor of the call.
 //
 // A call throws CommError if a peer is lost, the group's timeout passes, or the ranks' calls do not
-// match (which NCCL does not check). The error names rank, axis, call and reason. After such an
-// error the group cannot be used. The *_async forms throw it in Work::wait(). Wrong arguments, such
-// as counts that do not sum to the tensor's size, throw InternalError before anything is sent, also
-// from the *_async forms.
+// match. The error names rank, axis, call and reason. After such an error the group cannot be used.
+// The *_async forms throw it in Work::wait(). Wrong arguments, such as counts that do not sum to
+// the tensor's size, throw InternalError before anything is sent, also from the *_async forms.
+//
+// On GPUs over NCCL, nothing but a barrier waits on the host. A call runs on the GPU after what the
+// issuing thread has launched in its current stream before; a blocking call or Work::wait() makes
+// the current stream wait for it. So work on the GPU may use the results, but the host reads them
+// with on_host() only: a call that fails ends on the GPU like any other, with nonsense in its
+// tensors, and on_host() throws the error. One thread issues the calls of all groups, and all ranks
+// issue those that they share in the same order. A call that waits for a rank that made another one
+// fails when its time is over.
 //
 // Sums are made in rank order, host by host (sum.h): bf16 and fp16 in fp32, other types in their
 // own type. So all ranks get the same bits, and repeated runs do, too. NCCL's own collectives
@@ -143,8 +147,13 @@ Work send_async(const at::Tensor& tensor, int to, const Group& group, Reason rea
 void receive(const at::Tensor& tensor, int from, const Group& group, Reason reason);
 Work receive_async(const at::Tensor& tensor, int from, const Group& group, Reason reason);
 
-// Returns when all ranks have called it. Books nothing.
+// Returns when all ranks have called it, and on GPUs have carried out the calls of this group
+// before it. Books nothing.
 void barrier(const Group& group);
+
+// Returns `tensor`, which calls of the group's ranks have computed, in host memory. Throws
+// CommError if any call that this rank has issued before, in any group of its world, has failed.
+at::Tensor on_host(const at::Tensor& tensor, const Group& group);
 
 // Returns an uninitialized tensor [elements] in memory that all ranks of the group can read.
 // options: dtype and device. This group's all_reduce, reduce_scatter (`full`) and all_gather read

@@ -2,6 +2,7 @@
 // groups.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,12 +15,16 @@
 
 namespace colossal::comm {
 
+class DeferredCall;
+
 // The state that all copies of a rank's Group share.
 struct Group::Impl : std::enable_shared_from_this<Group::Impl> {
   Membership membership;
   std::shared_ptr<Ledger> ledger;
   const char* backend_name = "single";
   std::shared_ptr<Backend> backend;  // null in a group of one rank
+  // Receives that are launched when they are waited for, or before the next call (group.cpp).
+  std::deque<std::shared_ptr<DeferredCall>> deferred;
   WorkQueue queue;  // runs the calls; destroyed first, because queued calls use the backend
 };
 

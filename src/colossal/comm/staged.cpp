@@ -7,14 +7,11 @@
 
 #include <utility>
 
+#include "colossal/comm/current_stream.h"
 #include "colossal/comm/group_impl.h"
 
 namespace colossal::comm {
 namespace {
-
-c10::Stream current_stream(at::Device device) {
-  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
-}
 
 // Copies of GPU tensors in host memory that the GPU can read and write while the host goes on
 // (pinned memory).

@@ -2,23 +2,26 @@
 
 #include <utility>
 
+#include "colossal/comm/work_state.h"
+
 namespace colossal::comm {
 
-Work::Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
+struct WorkQueue::QueuedCall final : Work::State {
+  void wait() override {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return is_done; });
+    if (error) std::rethrow_exception(error);
+  }
+  bool done() override {
+    const std::lock_guard lock(mutex);
+    return is_done;
+  }
 
-void Work::wait() {
-  if (!state_) return;
-  std::unique_lock lock(state_->mutex);
-  state_->changed.wait(lock, [&] { return state_->done; });
-  if (state_->error) std::rethrow_exception(state_->error);
-  if (const auto tell = std::exchange(state_->when_waited_for, nullptr)) tell();
-}
-
-bool Work::done() const {
-  if (!state_) return true;
-  const std::lock_guard lock(state_->mutex);
-  return state_->done;
-}
+  std::mutex mutex;  // guards is_done and error
+  std::condition_variable changed;
+  bool is_done = false;
+  std::exception_ptr error;  // thrown by the call; null if it has succeeded
+};
 
 WorkQueue::~WorkQueue() {
   {
@@ -53,14 +56,14 @@ void WorkQueue::run(const Job& job) {
 }
 
 Work WorkQueue::submit(Job job) {
-  auto state = std::make_shared<Work::State>();
+  auto call = std::make_shared<QueuedCall>();
   {
     const std::lock_guard lock(mutex_);
-    entries_.push_back({std::move(job), state});
+    entries_.push_back({std::move(job), call});
     if (!thread_.joinable()) thread_ = std::thread([this] { run_entries(); });
   }
   changed_.notify_all();
-  return Work(state);
+  return Work(call);
 }
 
 void WorkQueue::run_entries() {
@@ -82,11 +85,11 @@ void WorkQueue::run_entries() {
     lock.lock();
     running_ = false;
     {
-      const std::lock_guard state_lock(entry.state->mutex);
-      entry.state->done = true;
-      entry.state->error = error;
+      const std::lock_guard call_lock(entry.call->mutex);
+      entry.call->is_done = true;
+      entry.call->error = error;
     }
-    entry.state->changed.notify_all();
+    entry.call->changed.notify_all();
   }
 }
 

@@ -15,15 +15,6 @@
 
 namespace colossal::comm {
 
-// What the copies of a Work (group.h) share with the thread that runs the call.
-struct Work::State {
-  std::mutex mutex;  // guards done and error
-  std::condition_variable changed;
-  bool done = false;
-  std::exception_ptr error;               // thrown by the call; null if it has succeeded
-  std::function<void()> when_waited_for;  // called by the first wait(), then null
-};
-
 // Thread-safe.
 class WorkQueue {
  public:
@@ -43,9 +34,10 @@ class WorkQueue {
   Work submit(Job job);
 
  private:
+  struct QueuedCall;
   struct Entry {
     Job job;
-    std::shared_ptr<Work::State> state;
+    std::shared_ptr<QueuedCall> call;
   };
   // The body of thread_: runs entries until the queue is destroyed and empty.
   void run_entries();

@@ -185,7 +185,8 @@ std::string NcclWatch::reason_of_wait(const std::string& group, const Membership
       }
     }
   } catch (const std::exception& error) {
-    return fmt::format("which rank is late is not known: {}", comm::reason_of(error));
+    return fmt::format("which rank is late is not known, as the store cannot be reached: {}",
+                       comm::reason_of(error));
   }
   const std::string is_late = channel.peer >= 0 ? channel.late : "did not arrive";
   if (!late.empty()) return fmt::format("{} {}", late, is_late);

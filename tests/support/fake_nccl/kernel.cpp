@@ -63,11 +63,11 @@ class Lane {
   bool is_done() const { return messages_.empty(); }
 
   // Moves what can be moved with `move`, which takes memory and bytes and returns the bytes that it
-  // has moved; the header first, which `check` sees when it is through. Returns whether anything
-  // was moved.
-  template <typename Move, typename Check>
-  bool advance(const Move& move, const Check& check) {
-    if (messages_.empty()) return false;
+  // has moved; a header first. If it is not the expected one, nothing moves any more. Returns
+  // whether anything was moved.
+  template <typename Move>
+  bool advance(const Move& move) {
+    if (messages_.empty() || is_stuck_) return false;
     Message& message = messages_.front();
     size_t moved = 0;
     if (header_done_ < sizeof(Header)) {
@@ -76,7 +76,8 @@ class Lane {
                    sizeof(Header) - header_done_);
       header_done_ += moved;
       if (header_done_ < sizeof(Header)) return moved > 0;
-      check(header_, message.header);
+      is_stuck_ = !(header_ == message.header);
+      if (is_stuck_) return false;
     }
     const size_t of_data = move(message.memory + done_, message.header.bytes - done_);
     done_ += of_data;
@@ -90,6 +91,7 @@ class Lane {
  private:
   std::deque<Message> messages_;
   Header header_;
+  bool is_stuck_ = false;
   size_t header_done_ = 0, done_ = 0;
 };
 
@@ -102,7 +104,6 @@ std::map<int, Lane> lanes_of(const std::vector<Message>& messages) {
 // Returns false if the communicator was aborted or has failed.
 bool move_messages(const Kernel& kernel, Communicator& communicator) {
   std::map<int, Lane> sends = lanes_of(kernel.sends), receives = lanes_of(kernel.receives);
-  bool mismatch = false;
   const auto all_done = [](const auto& lanes) {
     return std::ranges::all_of(lanes, [](const auto& lane) { return lane.second.is_done(); });
   };
@@ -110,16 +111,11 @@ bool move_messages(const Kernel& kernel, Communicator& communicator) {
     bool moved = false;
     for (auto& [peer, lane] : sends) {
       Pipe& pipe = communicator.pipes.pipe(communicator.rank, peer);
-      moved |= lane.advance([&](std::byte* from, size_t size) { return pipe.write(from, size); },
-                            [](const Header&, const Header&) {});
+      moved |= lane.advance([&](std::byte* from, size_t size) { return pipe.write(from, size); });
     }
     for (auto& [peer, lane] : receives) {
       Pipe& pipe = communicator.pipes.pipe(peer, communicator.rank);
-      if (mismatch) continue;
-      moved |= lane.advance([&](std::byte* to, size_t size) { return pipe.read(to, size); },
-                            [&](const Header& theirs, const Header& own) {
-                              mismatch = !(theirs == own);
-                            });
+      moved |= lane.advance([&](std::byte* to, size_t size) { return pipe.read(to, size); });
     }
     if (communicator.aborted) return false;
     if (communicator.pipes.is_broken()) {

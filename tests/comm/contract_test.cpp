@@ -108,8 +108,7 @@ TEST_P(Contract, AllReduceSumsInRankOrder) {
         if (numel == large() && type != at::kFloat && type != at::kBFloat16) continue;
         const at::Tensor tensor = on(group, values(group.rank(), numel, type));
         all_reduce(tensor, group, Reason::gradient);
-        EXPECT_TRUE(same(tensor, summed(GetParam(), numel, type, type)))
-            << type << " " << numel;
+        EXPECT_TRUE(same(tensor, summed(GetParam(), numel, type, type))) << type << " " << numel;
         expect_booked_together(group, Reason::gradient,
                                law::all_reduce(numel, n(), group.rank(), tensor.element_size()),
                                widened(numel, type));
@@ -159,8 +158,7 @@ TEST_P(Contract, ReduceScatterOfBfloat16GivesUnroundedSumsInFloat32) {
     const at::Tensor part = on(group, at::empty({counts[group.rank()]}, at::kFloat));
     reduce_scatter(full, part, counts, group, Reason::gradient);
     const at::Tensor sum = summed(GetParam(), large(), at::kBFloat16, at::kFloat);
-    EXPECT_TRUE(
-        same(part, sum.narrow(0, offsets_of(counts)[group.rank()], counts[group.rank()])));
+    EXPECT_TRUE(same(part, sum.narrow(0, offsets_of(counts)[group.rank()], counts[group.rank()])));
     expect_booked_together(group, Reason::gradient, law::reduce_scatter(counts, group.rank(), 2),
                            widened(large(), at::kBFloat16));
   });
@@ -332,8 +330,7 @@ TEST_P(Contract, ManyCallsInFlightAndWaitsInAnyOrder) {
     }
     for (int i = kCalls - 1; i >= 0; --i) {
       works[i].wait();
-      EXPECT_TRUE(
-          same(tensors[i], summed(GetParam(), 100 * i + 1, at::kFloat, at::kFloat, i)));
+      EXPECT_TRUE(same(tensors[i], summed(GetParam(), 100 * i + 1, at::kFloat, at::kFloat, i)));
       EXPECT_TRUE(works[i].done());
     }
   });

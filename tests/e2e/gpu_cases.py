@@ -26,6 +26,9 @@ def has_gpu():
 HAS_GPU = has_gpu()
 # Of programs that use the GPU.
 GPU_ENVIRONMENT = dict(os.environ) if HAS_GPU else dict(os.environ, LD_PRELOAD=str(BUILD / "libemulated_gpu.so"))
+# Of those in which each rank has an emulated GPU of its own, and an emulated NCCL connects them.
+NCCL_ENVIRONMENT = dict(os.environ, LD_PRELOAD=f"{BUILD / 'libemulated_gpu.so'}:{BUILD / 'libnccl.so.2'}",
+                        EMULATED_GPU_DEVICES="8")
 
 LAYOUTS = {
     "one_rank": ({}, 1),
@@ -55,7 +58,7 @@ LAYOUTS = {
 
 
 def environment(device):
-    return GPU_ENVIRONMENT if device == "gpu" else dict(os.environ)
+    return {"cpu": dict(os.environ), "gpu": GPU_ENVIRONMENT, "nccl": NCCL_ENVIRONMENT}[device]
 
 
 def as_flags(keys):
@@ -67,14 +70,16 @@ class Gpu(EndToEndTest):
         flags = as_flags(keys)
         if any("nvme" in str(value) for value in keys.values()):
             flags.append(f"--memory.nvme_path={self.directory}")
-        self.train(*self.flags(name), *EXACT, *flags, f"--parallel.device={device}", ranks=ranks,
-                   env=environment(device))
+        if device == "nccl":
+            flags += ["--parallel.backend=nccl", "--parallel.timeout=30s"]
+        self.train(*self.flags(name), *EXACT, *flags, f"--parallel.device={'cpu' if device == 'cpu' else 'gpu'}",
+                   ranks=ranks, env=environment(device))
         return self.losses(name)
 
-    def check(self, keys, ranks=1, serial=None):
+    def check(self, keys, ranks=1, serial=None, device="gpu"):
         """The losses and weights on GPUs are those of one rank on the CPU with the keys `serial`."""
         expected = self.curve("cpu", keys if serial is None else serial, 1, "cpu")
-        found = self.curve("gpu", keys, ranks, "gpu")
+        found = self.curve("gpu", keys, ranks, device)
         self.assertEqual(expected.keys(), found.keys())
         for step, loss in expected.items():
             self.assertAlmostEqual(found[step], loss, delta=1e-9 * loss)
@@ -156,12 +161,29 @@ class Gpu(EndToEndTest):
         for step, loss in self.losses("whole").items():
             self.assertAlmostEqual(self.losses("parts")[step], loss, delta=1e-9 * loss)
 
-    def test_experts(self):
+    @unittest.skipIf(HAS_GPU, "for emulated GPUs")
+    def test_nccl_hang_is_told(self):
+        """A kernel of rank 1 never ends: rank 0 says whom it waits for, and rank 1 what it does."""
+        hang = {"EMULATED_GPU_FAIL_AT": "20000", "EMULATED_GPU_HANGS": "1", "EMULATED_GPU_FAIL_RANK": "1"}
+        log = self.train(*self.flags(checkpoints=False), "--train.steps=100000", "--parallel.device=gpu",
+                         "--parallel.timeout=3s", ranks=2, expect=3, env=NCCL_ENVIRONMENT | hang)
+        self.assertRegex(log, "timed out after 3s: rank 1 did not arrive: earlier work on its GPU does not end")
+        self.assertRegex(log, r"(?s)rank 1 \(pid \d+\) does:.*colossal::reduce_control")
+
+    def use_experts(self):
         folder = self.directory / "model"
         fields = dict(FAMILIES["mixtral"], vocab_size=257, max_position_embeddings=32, initializer_range=0.1)
         AutoModelForCausalLM.from_config(CONFIG_MAPPING["mixtral"](**fields)).save_pretrained(folder)
         self.use_folder(folder)
+
+    def test_experts(self):
+        self.use_experts()
         self.check({"parallel.ep": 2}, 2, {})
+
+    @unittest.skipIf(HAS_GPU, "for emulated GPUs")
+    def test_nccl_experts(self):
+        self.use_experts()
+        self.check({"parallel.ep": 2, "parallel.tp": 2, "parallel.zero": 2}, 4, {}, "nccl")
 
 
 def add(name, function):
@@ -181,7 +203,14 @@ for layout, (keys, ranks) in LAYOUTS.items():
         self.use("llama-tiny")
         self.check(keys, ranks, serial_keys(keys))
 
+    @unittest.skipIf(HAS_GPU, "for emulated GPUs")
+    def nccl(self, keys=keys, ranks=ranks):
+        self.use("llama-tiny")
+        self.check(keys, ranks, serial_keys(keys), "nccl")
+
     add(f"gpt2_{layout}", gpt2)
+    if ranks > 1 and layout != "gloo":
+        add(f"nccl_{layout}", nccl)
     if layout != "dropout":  # of GPT-2 alone
         add(f"llama_{layout}", llama)
 

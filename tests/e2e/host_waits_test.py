@@ -6,15 +6,14 @@ from those of the start.
 """
 import collections
 import json
-import os
 import subprocess
 import unittest
 
 from transformers import AutoModelForCausalLM
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from gpu_cases import FAMILIES, HAS_GPU
-from harness import BUILD, COLOSSAL, EndToEndTest
+from gpu_cases import FAMILIES, HAS_GPU, NCCL_ENVIRONMENT
+from harness import COLOSSAL, EndToEndTest
 
 CONTROL = {"copy to the host colossal::reduce_control": 1}
 STEPS = 3  # by which the two runs differ
@@ -25,7 +24,7 @@ class HostWaits(EndToEndTest):
     def waits(self, command):
         """The waits of a run: what waits, for whom -> how often."""
         reports = self.directory / "waits"
-        environment = dict(os.environ, LD_PRELOAD=str(BUILD / "libemulated_gpu.so"), EMULATED_GPU_REPORT=str(reports))
+        environment = dict(NCCL_ENVIRONMENT, EMULATED_GPU_REPORT=str(reports))
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
         self.assertEqual(done.returncode, 0, done.stderr)
         found = collections.Counter()
@@ -36,15 +35,24 @@ class HostWaits(EndToEndTest):
             report.unlink()
         return found
 
-    def check(self, command, expected=CONTROL):
+    def check(self, command, expected=CONTROL, ranks=1):
         """command: makes one from the number of steps."""
         few, many = self.waits(command(2)), self.waits(command(2 + STEPS))
-        of_step = {site: count / STEPS for site, count in (many - few).items()}
+        of_step = {site: count / STEPS / ranks for site, count in (many - few).items()}
         self.assertEqual(of_step, expected)
 
-    def training(self, *flags):
+    def training(self, *flags, ranks=1):
         return lambda steps: self.command(*self.flags(f"run-{steps}", checkpoints=False), *flags, f"--train.steps={steps}",
-                                          "--parallel.device=gpu", "--log.report=false")
+                                          "--parallel.device=gpu", "--log.report=false", ranks=ranks)
+
+    def test_layouts(self):
+        """Over NCCL; "auto" finds a GPU for each rank."""
+        for ranks, flags in ((2, ["--parallel.zero=3"]),
+                             (4, ["--parallel.tp=2", "--parallel.zero=1"]),
+                             (4, ["--parallel.pp=2", "--parallel.sp=2", "--train.micro_batch=3"])):
+            with self.subTest(flags=flags):
+                self.use("llama-tiny")
+                self.check(self.training(*flags, ranks=ranks), ranks=ranks)
 
     def test_text(self):
         for preset, flags in (("llama-tiny", ["--precision.compute=bf16", "--data.separate_documents=true"]),

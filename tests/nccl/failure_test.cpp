@@ -55,8 +55,8 @@ std::string failure_of_all_reduce(const Group& group, int64_t numel = 4,
   });
 }
 
-// No rank leaves before all have failed: rank 0 serves the store, through which they tell each other
-// why.
+// No rank leaves before all have failed: rank 0 serves the store, through which they tell each
+// other why.
 void run_three(const Body& body, milliseconds timeout = kShort) {
   Countdown all_done(3);
   run(
@@ -221,9 +221,8 @@ TEST(NcclFailure, APeerWhoseGpuHangsIsNamed) {
   run_three([&](World&, const Group& group) {
     Countdown release(1);
     if (group.rank() == 2) {
-      emulated_gpu::launch_on_current({.name = "a kernel that takes long", .run = [&] {
-                                         release.wait();
-                                       }});
+      emulated_gpu::launch_on_current(
+          {.name = "a kernel that takes long", .run = [&] { release.wait(); }});
       const at::Tensor tensor = ones(group);
       all_reduce(tensor, group, Reason::gradient);
       others_failed.wait();
@@ -249,9 +248,8 @@ TEST(NcclFailure, AnErrorOfNcclIsToldToAllRanks) {
         if (group.rank() == 0) fake_nccl::plant_failure(1, 4);
         barrier(group);
         const std::string message = failure_of_all_reduce(group);
-        EXPECT_THAT(message,
-                    AnyOf(HasSubstr("failed: NCCL: unhandled system error"),
-                          HasSubstr("failed: NCCL: remote process exited")));
+        EXPECT_THAT(message, AnyOf(HasSubstr("failed: NCCL: unhandled system error"),
+                                   HasSubstr("failed: NCCL: remote process exited")));
       },
       20s);
   fake_nccl::plant_failure(-1, 0);
@@ -262,7 +260,9 @@ TEST(NcclFailure, ARankThatDoesNotConnectIsNamed) {
   run_three([&](World& world, const Group&) {
     if (world.rank() == 0) return failed.wait();
     if (world.rank() == 2) return;
-    EXPECT_THAT(failure_of([&] { world.group("tp", {0, 1}); }),
+    EXPECT_THAT(failure_of([&] {
+                  world.group("tp", {0, 1});
+                }),
                 AllOf(StartsWith("rank 1 of 2 on axis \"tp\": its connection over NCCL timed out "
                                  "after 1s"),
                       HasSubstr("rank 0")));

@@ -1,6 +1,6 @@
 // In which order calls run over NCCL, among each other and beside what the GPU computes: the
-// emulated GPU finds a missing event whenever its kernels run, and the fake NCCL finds the deadlocks
-// of a GPU that has no room for one more kernel that waits.
+// emulated GPU finds a missing event whenever its kernels run, and the fake NCCL finds the
+// deadlocks of a GPU that has no room for one more kernel that waits.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,6 +24,7 @@ using namespace std::chrono_literals;
 using emulated_gpu::MistakeRecorder;
 using test::Countdown;
 using testing::Contains;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -123,6 +124,13 @@ TEST(NcclOrder, CallsOfTwoGroupsInDifferentOrdersNeedRoomForBoth) {
   EXPECT_EQ(run_two_groups(/*in_one_order=*/false, 2), "");
 }
 
+// The mistake that the order of launches forbids. It does not hang: it is told who waits for whom.
+TEST(NcclOrder, CallsInDifferentOrdersWithoutRoomForBothAreTold) {
+  EXPECT_THAT(run_two_groups(/*in_one_order=*/false, 1),
+              ContainsRegex("timed out after 2s: rank . did not arrive: earlier work on its GPU "
+                            "does not end"));
+}
+
 // A receive that is posted early holds no part of the GPU: it is launched when it is waited for.
 TEST(NcclOrder, ReceivesWaitOnTheHostUntilTheyAreWanted) {
   fake_nccl::set_resident_kernels(1);
@@ -141,8 +149,8 @@ TEST(NcclOrder, ReceivesWaitOnTheHostUntilTheyAreWanted) {
           question.wait();
           send(received + computed, 0, backward, Reason::stage);
         }
-        EXPECT_TRUE(same(on_host(received, forward),
-                         at::full({70'000}, world.rank() == 0 ? 15. : 5.)));
+        EXPECT_TRUE(
+            same(on_host(received, forward), at::full({70'000}, world.rank() == 0 ? 15. : 5.)));
       },
       10s);
   fake_nccl::set_resident_kernels(16);

@@ -126,7 +126,8 @@ void run_ranks_over(const std::string& backend, int ranks, const RankBody& body,
   const Listener listener = listen_on_loopback();
   const auto connect = [&](int rank) {
     return comm::connect(rendezvous_at(listener, rank, ranks),
-                         {.backend = backend, .device = backend == "nccl" ? "gpu" : "cpu"}, timeout);
+                         {.backend = backend, .device = backend == "nccl" ? "gpu" : "cpu"},
+                         timeout);
   };
   run_threads(ranks, connect, body);
 }

@@ -73,7 +73,7 @@ void SaveProof::add_other_ranks(const comm::Group& group) {
   const at::Tensor both =
       at::cat({at::tensor(bytes_, at::kLong), at::tensor(marks_, at::kLong)}).to(group.device());
   comm::all_reduce(both, group, comm::Reason::checkpoint);
-  const at::Tensor sums = both.cpu();
+  const at::Tensor sums = comm::on_host(both, group);
   const auto* sum = sums.const_data_ptr<int64_t>();
   bytes_.assign(sum, sum + bytes_.size());
   marks_.assign(sum + bytes_.size(), sum + 2 * bytes_.size());

@@ -35,7 +35,7 @@ std::vector<bool> find_strided(const std::vector<nn::ParameterList>& tensors,
   }
   const at::Tensor sum = ranks.to(group.device());
   comm::all_reduce(sum, group, comm::Reason::checkpoint);
-  const at::Tensor found = sum.cpu();
+  const at::Tensor found = comm::on_host(sum, group);
   const auto* counts = found.const_data_ptr<int64_t>();
   return std::vector<bool>(counts, counts + found.numel());
 }

@@ -26,7 +26,7 @@ at::Tensor exchange(const at::Tensor& send, const std::vector<int64_t>& send_cou
   const int64_t total = std::accumulate(receive_counts.begin(), receive_counts.end(), int64_t{0});
   const at::Tensor received = at::empty({total}, send.options());
   comm::all_to_all(send, send_counts, received, receive_counts, group, comm::Reason::checkpoint);
-  return received;
+  return comm::on_host(received, group);
 }
 
 // Returns the runs that each rank sends to this one.
@@ -40,10 +40,10 @@ std::vector<Runs> exchange_runs(const std::vector<Runs>& sent, const comm::Group
     flat.insert(flat.end(), runs.begin(), runs.end());
   }
   const std::vector<int64_t> ones(group.size(), 1);
-  const at::Tensor received_lengths = exchange(on_device(lengths), ones, ones, group).cpu();
+  const at::Tensor received_lengths = exchange(on_device(lengths), ones, ones, group);
   const auto* length = received_lengths.const_data_ptr<int64_t>();
   const std::vector<int64_t> counts(length, length + group.size());
-  const at::Tensor received = exchange(on_device(flat), lengths, counts, group).cpu();
+  const at::Tensor received = exchange(on_device(flat), lengths, counts, group);
   const auto* next = received.const_data_ptr<int64_t>();
   std::vector<Runs> result;
   for (const int64_t count : counts) {
@@ -61,10 +61,9 @@ std::vector<int64_t> element_counts(const std::vector<Runs>& by_rank) {
 
 // Returns a buffer with the values of the received runs, in rank order, at their places.
 at::Tensor assemble(const at::Tensor& values, const std::vector<Runs>& received, Range buffer) {
-  const at::Tensor here = values.cpu();
-  const at::Tensor whole = at::empty({buffer.size()}, here.options());
-  const int64_t bytes = here.element_size();
-  const char* from = static_cast<const char*>(here.const_data_ptr());
+  const at::Tensor whole = at::empty({buffer.size()}, values.options());
+  const int64_t bytes = values.element_size();
+  const char* from = static_cast<const char*>(values.const_data_ptr());
   char* to = static_cast<char*>(whole.mutable_data_ptr());
   for (const Runs& runs : received) {
     for (size_t i = 0; i < runs.size(); i += 2) {

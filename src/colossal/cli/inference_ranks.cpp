@@ -10,6 +10,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
+#include "colossal/base/thread_stacks.h"
 #include "colossal/cli/command.h"
 #include "colossal/cluster/local_launcher.h"
 
@@ -40,7 +41,9 @@ InferenceRanks::InferenceRanks(const std::optional<int>& ranks)
     throw ConfigError(fmt::format("--ranks={}: must be from 1 to {}", num_ranks_, kMostRanks));
   }
   if (can_restart_ranks()) guard_.emplace();
-  if (launch_) log::set_rank_prefix(launch_->rendezvous.rank, launch_->rendezvous.size);
+  if (!launch_) return;
+  log::set_rank_prefix(launch_->rendezvous.rank, launch_->rendezvous.size);
+  write_stacks_on_sigquit(fmt::format("rank {}", launch_->rendezvous.rank));
 }
 
 comm::World& InferenceRanks::connect(const comm::WorldKind& kind, std::chrono::milliseconds timeout,

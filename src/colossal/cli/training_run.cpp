@@ -12,6 +12,7 @@
 #include "colossal/base/log.h"
 #include "colossal/base/machine.h"
 #include "colossal/base/process_limits.h"
+#include "colossal/base/thread_stacks.h"
 #include "colossal/base/units.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/elastic_folder.h"
@@ -211,6 +212,7 @@ int train_launched(const RunArguments& arguments, const ReadRun& read,
 int train_launched_and_report(const RunArguments& arguments, const ReadRun& read,
                               const cluster::LaunchEnvironment& launch) {
   log::set_rank_prefix(launch.rendezvous.rank, launch.rendezvous.size);
+  write_stacks_on_sigquit(fmt::format("rank {}", launch.rendezvous.rank));
   const auto told = [&](const std::exception& error, int exit_code) {
     if (!cluster::send_error(launch, error.what())) log::error("{}", error.what());
     return exit_code;

@@ -188,6 +188,11 @@ void Supervisor::handle_deadline() {
     stage_ = Stage::terminated;
     deadline_ = Clock::now() + options_.grace.after_sigterm;
     send_to_ranks(SIGTERM);
+  } else if (stage_ == Stage::terminated && options_.program_is_ours) {
+    stage_ = Stage::asked;
+    deadline_ = Clock::now() + options_.grace.for_stacks;
+    log::info("ranks that do not end write what they do:");
+    send_to_ranks(SIGQUIT);
   } else {
     kill_all();
   }

@@ -16,11 +16,13 @@
 
 namespace colossal::cluster {
 
-// How long the other ranks may take to end after a rank has failed. With the default of 3.5 s in
+// How long the other ranks may take to end after a rank has failed. With the default of 4 s in
 // total, no rank is left after 5 s.
 struct Grace {
   std::chrono::milliseconds by_themselves{1500};  // from the failure until SIGTERM is sent
-  std::chrono::milliseconds after_sigterm{2000};  // from SIGTERM until SIGKILL is sent
+  // From SIGTERM until ranks of this program are asked for their stacks, and others killed.
+  std::chrono::milliseconds after_sigterm{2000};
+  std::chrono::milliseconds for_stacks{500};  // from then until SIGKILL is sent
 };
 
 struct SupervisorOptions {
@@ -104,6 +106,7 @@ class Supervisor {
     running,     // no failure
     failing,     // a rank has failed, and the others may end by themselves
     terminated,  // SIGTERM was sent to the ranks after a failure
+    asked,       // SIGQUIT was sent to the ranks that had not ended (base/thread_stacks.h)
     killed       // SIGKILL was sent to the ranks
   };
 

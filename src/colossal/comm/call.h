@@ -27,7 +27,8 @@ enum class Operation : uint8_t {
 };
 
 // What all ranks that take part in a call must agree on; if their Calls differ, the call fails.
-// NcclBackend does not compare Calls. Trivially copyable, because Calls are sent in messages.
+// NcclBackend compares them only when a call takes too long. Trivially copyable, because Calls are
+// sent in messages.
 struct Call {
   Operation operation = Operation::barrier;
   Reason reason = Reason::control;

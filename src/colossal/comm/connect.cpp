@@ -152,7 +152,8 @@ std::unique_ptr<World> connect(const Rendezvous& rendezvous, const WorldKind& ki
   }
   const int local = local_rank(arrivals, rendezvous.rank);
   if (kind.backend == "nccl" || (kind.backend == "auto" && on_gpus && own_gpus)) {
-    return nccl_world(rendezvous, std::move(store), local, timeout);
+    return nccl_world(host_world(rendezvous, "auto", arrivals, store, timeout), store, local,
+                      timeout);
   }
   std::unique_ptr<World> world =
       host_world(rendezvous, kind.backend, arrivals, std::move(store), timeout);

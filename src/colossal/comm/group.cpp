@@ -544,9 +544,7 @@ Work receive_async(const at::Tensor& tensor, int from, const Group& group, Reaso
   check_peer(tensor, from, group);
   const Call call = call_of(Operation::send, tensor, reason);
   tell_listener(group, call, {0, {tensor}, only(from)}, true);
-  const auto body = [call, tensor, from](Backend& backend) {
-    backend.receive(call, tensor, from);
-  };
+  const auto body = [call, tensor, from](Backend& backend) { backend.receive(call, tensor, from); };
   Group::Impl& impl = group.impl();
   if (!impl.backend->is_stream_ordered()) return run_async(group, call, body);
   impl.deferred.push_back(std::make_shared<DeferredCall>(

@@ -3,12 +3,10 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <utility>
 
 #include "colossal/base/error.h"
 #include "colossal/base/units.h"
-#include "colossal/comm/gloo.h"
 #include "colossal/comm/gpus.h"
 #include "colossal/comm/group_impl.h"
 #include "colossal/comm/nccl_backend.h"
@@ -21,21 +19,19 @@ namespace {
 
 class NcclWorld final : public World {
  public:
-  NcclWorld(const Rendezvous& rendezvous, StorePointer store, int device,
+  NcclWorld(std::unique_ptr<World> host_world, StorePointer store, int device,
             std::chrono::milliseconds timeout)
-      : rank_(rendezvous.rank),
-        size_(rendezvous.size),
+      : World(host_world->shared_ledger()),
+        host_(std::move(host_world)),
         device_(at::kCUDA, static_cast<c10::DeviceIndex>(device)),
         timeout_(timeout),
         store_(std::move(store)),
-        watch_(std::make_shared<NcclWatch>(store_, rank_, timeout)),
-        of_hosts_(gloo_world(rendezvous, c10::make_intrusive<c10d::PrefixStore>("host", store_),
-                             timeout, ledger_)) {
+        watch_(std::make_shared<NcclWatch>(store_, host_->rank(), timeout)) {
     c10::impl::VirtualGuardImpl(device_.type()).setDevice(device_);  // where this thread allocates
   }
 
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
+  int rank() const override { return host_->rank(); }
+  int size() const override { return host_->size(); }
   const char* backend() const override { return "nccl"; }
   c10::Device device() const override { return device_; }
 
@@ -43,13 +39,12 @@ class NcclWorld final : public World {
     const Membership membership = membership_of(*this, axis, ranks);
     return make_group(backend(), ledger_, membership, [&] { return make_backend(membership); });
   }
-  // Over TCP (Gloo), for tensors on the host.
   Group host_group(const std::string& axis, const std::vector<int>& ranks) override {
-    return of_hosts_->group(axis, ranks);
+    return host_->group(axis, ranks);
   }
 
   void abort(const std::string& why) override {
-    of_hosts_->abort(why);
+    host_->abort(why);
     watch_->tell_peers("", why);
     backends_.abort(why);
   }
@@ -69,8 +64,8 @@ class NcclWorld final : public World {
     }
     const std::string published = wait_for(*store_, key, timeout_);
     if (published.size() != id.bytes.size()) {
-      throw CallFailure(fmt::format("timed out after {}: {} did not come",
-                                    exact_duration(timeout_), name_rank(membership, 0)));
+      throw CallFailure(fmt::format("timed out after {}: {} did not come", exact_duration(timeout_),
+                                    name_rank(membership, 0)));
     }
     std::ranges::copy(published, id.bytes.begin());
     return id;
@@ -91,28 +86,26 @@ class NcclWorld final : public World {
     }
   }
 
-  int rank_;
-  int size_;
+  std::unique_ptr<World> host_;
   at::Device device_;
   std::chrono::milliseconds timeout_;
   StorePointer store_;
   std::shared_ptr<NcclWatch> watch_;
-  std::unique_ptr<World> of_hosts_;
   OpenBackends backends_;
 };
 
 }  // namespace
 
-std::unique_ptr<World> nccl_world(const Rendezvous& rendezvous, StorePointer store, int device,
+std::unique_ptr<World> nccl_world(std::unique_ptr<World> host_world, StorePointer store, int device,
                                   std::chrono::milliseconds timeout) {
   if (device >= num_gpus()) {
     throw ConfigError(
         fmt::format("backend \"nccl\": rank {} is number {} on its host, which has only {} GPUs; "
                     "start fewer ranks or use backend \"gloo\"",
-                    rendezvous.rank, device, num_gpus()));
+                    host_world->rank(), device, num_gpus()));
   }
   nccl_functions();  // throws without NCCL
-  return std::make_unique<NcclWorld>(rendezvous, std::move(store), device, timeout);
+  return std::make_unique<NcclWorld>(std::move(host_world), std::move(store), device, timeout);
 }
 
 }  // namespace colossal::comm

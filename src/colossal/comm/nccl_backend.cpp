@@ -53,8 +53,8 @@ std::vector<Part> parts_of(const at::Tensor& full, Counts counts) {
   const std::vector<int64_t> offsets = offsets_of(counts);
   const auto element = static_cast<int64_t>(full.element_size());
   for (size_t rank = 0; rank < counts.size(); ++rank) {
-    parts.push_back({memory_of(full) + offsets[rank] * element,
-                     static_cast<size_t>(counts[rank] * element)});
+    parts.push_back(
+        {memory_of(full) + offsets[rank] * element, static_cast<size_t>(counts[rank] * element)});
   }
   return parts;
 }
@@ -104,9 +104,8 @@ void NcclBackend::connect() {
   const at::Tensor bytes = at::zeros({2}, at::TensorOptions(at::kByte).device(device_));
   std::vector<int64_t> to(2), from(2);
   to[1 - rank()] = from[1 - rank()] = 1;
-  launch({}, {bytes}, {}, [&] {
-    exchange(bytes.narrow(0, 0, 1), to, bytes.narrow(0, 1, 1), from);
-  });
+  launch({}, {bytes}, {},
+         [&] { exchange(bytes.narrow(0, 0, 1), to, bytes.narrow(0, 1, 1), from); });
 }
 
 void NcclBackend::launch(const Call& call, std::vector<at::Tensor> tensors,
@@ -194,8 +193,7 @@ void NcclBackend::all_gather(const Call& call, const at::Tensor& full, Counts co
 
 void NcclBackend::all_to_all(const Call& call, const at::Tensor& send, Counts send_counts,
                              const at::Tensor& receive, Counts receive_counts) {
-  launch(call, {send, receive}, {},
-         [&] { exchange(send, send_counts, receive, receive_counts); });
+  launch(call, {send, receive}, {}, [&] { exchange(send, send_counts, receive, receive_counts); });
   book_wire(call, law::all_to_all(send_counts, rank(), send.element_size()));
 }
 
@@ -203,8 +201,7 @@ void NcclBackend::rotate(const Call& call, const at::Tensor& send, const at::Ten
   std::vector<int64_t> send_counts(size()), receive_counts(size());
   send_counts[(rank() + 1) % size()] = send.numel();
   receive_counts[(rank() + size() - 1) % size()] = receive.numel();
-  launch(call, {send, receive}, {},
-         [&] { exchange(send, send_counts, receive, receive_counts); });
+  launch(call, {send, receive}, {}, [&] { exchange(send, send_counts, receive, receive_counts); });
   book_wire(call, static_cast<int64_t>(send.nbytes()));
 }
 

@@ -98,7 +98,7 @@ class NcclBackend final : public Backend {
   std::string name_;
   at::Device device_;
   std::shared_ptr<NcclWatch> watch_;
-  c10::Stream stream_;  // not the stream that computes, so that both run at once
+  c10::Stream stream_;   // not the stream that computes, so that both run at once
   nccl::Stream handle_;  // of stream_
   std::shared_ptr<NcclFailure> failure_ = std::make_shared<NcclFailure>();
   std::shared_ptr<NcclCall> last_;

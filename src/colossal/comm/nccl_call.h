@@ -47,8 +47,8 @@ class NcclCall final : public Work::State {
   // What the ranks count separately: the calls of all ranks of the group, and the messages between
   // two of them.
   struct Channel {
-    std::string name;      // "": all ranks; "0>1": messages from rank 0 to rank 1
-    int peer = -1;         // the other rank of a message, within the group
+    std::string name;       // "": all ranks; "0>1": messages from rank 0 to rank 1
+    int peer = -1;          // the other rank of a message, within the group
     const char* late = "";  // what a peer that is late did not do, such as "did not send"
     int64_t number = 0;     // of the call, from 1
   };

@@ -19,9 +19,8 @@ nccl::Functions load() {
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
   void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   if (!library) {
-    throw ConfigError(
-        fmt::format("backend \"nccl\": {} ({}); install NCCL 2 or use backend \"gloo\"", kLibrary,
-                    dlerror()));
+    throw ConfigError(fmt::format(
+        "backend \"nccl\": {} ({}); install NCCL 2 or use backend \"gloo\"", kLibrary, dlerror()));
   }
   nccl::Functions functions{};
   const auto find = [&]<typename Function>(Function*& function, const char* name) {

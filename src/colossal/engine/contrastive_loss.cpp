@@ -126,7 +126,7 @@ Shares rows_of_replicas(int64_t rows, const ParallelContext& context) {
   counts[replicas.rank()] = static_cast<double>(rows);
   comm::all_reduce(counts, replicas, comm::Reason::control);
   if (counts.is_meta()) return shares;  // a dry run
-  const at::Tensor on_host = counts.cpu();
+  const at::Tensor on_host = comm::on_host(counts, replicas);
   for (int replica = 0; replica < replicas.size(); ++replica) {
     shares.sizes[replica] = static_cast<int64_t>(on_host[replica].item<double>());
   }

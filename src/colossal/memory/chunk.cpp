@@ -24,6 +24,15 @@ int64_t alignment_of(const ChunkPlan& plan) {
   return alignment_elements(plan.element_bytes());
 }
 
+// Lengthens the buffer of a chunk that ZeRO divides, so that all ranks' shards, and parts of
+// shards, are equal: NCCL gathers and scatters only equal parts in one call without copies.
+ChunkPlan with_equal_shards(ChunkPlan plan, const ChunkRanks& ranks, int zero) {
+  if (zero == 0) return plan;
+  const int64_t unit = alignment_of(plan) * ranks.shards.size() * ranks.replicas.size();
+  plan.numel = (plan.numel + unit - 1) / unit * unit;
+  return plan;
+}
+
 Range part_of(Range shard, const comm::Group& replicas, int64_t alignment) {
   const Range part = Partition(shard.size(), replicas.size(), alignment).range(replicas.rank());
   return {shard.begin + part.begin, shard.begin + part.end};
@@ -57,7 +66,7 @@ ChunkMemory::ChunkMemory(at::Device device, const std::string& nvme_path)
 
 Chunk::Chunk(ChunkPlan made, int of_stage, const ChunkRanks& same, const ChunkOptions& options,
              int zero, const ChunkTiers& tiers, ChunkMemory& memory)
-    : plan(std::move(made)),
+    : plan(with_equal_shards(std::move(made), same, zero)),
       ranks(same),
       partition(plan.numel, ranks.shards.size(), alignment_of(plan)),
       shard(partition.range(ranks.shards.rank())),

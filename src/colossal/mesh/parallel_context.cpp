@@ -72,8 +72,13 @@ ParallelContext::ParallelContext(comm::World& world, const Strategy& strategy, a
   if (strategy.expert_ranks() > 1) make_expert_groups();
   if (strategy.tensor_mode != TensorMode::one_d) make_mirror_group();
   if (strategy.pp > 1) make_pipeline_groups();
+  if (device.is_cuda()) {
+    for (const Axis axis : {Axis::pp, Axis::tp}) {
+      host_groups_.emplace(axis, world.host_group(axis_name(axis), group(axis).ranks()));
+    }
+  }
   const comm::Group& all = world_group();
-  background_ = world.group(all.axis(), all.ranks());
+  background_ = world.host_group(all.axis(), all.ranks());
 }
 
 const comm::Group& ParallelContext::along(const AxisNames& names) const {
@@ -81,6 +86,10 @@ const comm::Group& ParallelContext::along(const AxisNames& names) const {
   const auto found = groups_.find(name);
   COLOSSAL_CHECK(found != groups_.end(), "no group along {}", name);
   return found->second;
+}
+
+const comm::Group& ParallelContext::host_group(Axis axis) const {
+  return device_.is_cuda() ? host_groups_.at(axis) : group(axis);
 }
 
 const comm::Group& ParallelContext::along_experts(const AxisNames& names) const {

@@ -49,6 +49,8 @@ class ParallelContext {
   // parallel_context.cpp). Throws InternalError for other axes.
   const comm::Group& along(const AxisNames& names) const;
   const comm::Group& group(Axis axis) const { return along({axis_name(axis)}); }
+  // The same ranks, for tensors in host memory (World::host_group()). axis: pp or tp.
+  const comm::Group& host_group(Axis axis) const;
   // The ranks along dp and sp. They have different data. Their parameters are the same, but with
   // ep > 1 or expert_tp > 1 they may hold different experts or parts of experts.
   const comm::Group& data_group() const { return along({"dp", "sp"}); }
@@ -101,7 +103,8 @@ class ParallelContext {
   // tp are this rank's in exchanged order. The two ranks exchange blocks to transpose a matrix.
   // This rank alone if the two coordinates are equal, and in mode 1d.
   const comm::Group& transpose_group() const { return mirror_; }
-  // All ranks, for background work during training, such as checkpoints. No other calls use this
+  // All ranks, for background work during training, such as checkpoints. Its calls take tensors in
+  // host memory (World::host_group()). No other calls use this
   // group, so that background calls need no order relative to the calls of the training step.
   const comm::Group& background_group() const { return background_; }
   // Returns the axis names under which ranks count traffic in the ledger. All ranks return the same
@@ -131,7 +134,8 @@ class ParallelContext {
   // With a zero_group: names in groups_ of the shard group and the replica group, by the name of
   // the group that they divide.
   std::map<std::string, std::string> shard_groups_, replica_groups_;
-  comm::Group alone_;  // this rank alone
+  std::map<Axis, comm::Group> host_groups_;  // on GPUs; on the CPU, groups_ has the same
+  comm::Group alone_;                        // this rank alone
   comm::Group background_;
   comm::Group mirror_;
   comm::Group tied_table_group_;

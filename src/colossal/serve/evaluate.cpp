@@ -190,7 +190,7 @@ class Evaluator {
     if (!ranks_) return sum;
     const at::Tensor all = at::full({1}, sum, at::kDouble).to(ranks_->device());
     comm::all_reduce(all, ranks_->world_group(), comm::Reason::control);
-    return all.item<double>();
+    return comm::on_host(all, ranks_->world_group()).item<double>();
   }
 
   models::Model& model_;

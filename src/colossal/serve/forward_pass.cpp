@@ -74,8 +74,10 @@ PassResults ForwardPass::collect() {
     results.logits = receive_activation(1 - ends.rank(), ends);
     if (has_states) results.states = receive_activation(1 - ends.rank(), ends);
   }
-  results.logits = results.logits.cpu();
-  if (has_states) results.states = results.states.cpu().to(at::kDouble);
+  const comm::Group alone;
+  const comm::Group& all = ranks_ ? ranks_->world_group() : alone;
+  results.logits = comm::on_host(results.logits, all);
+  if (has_states) results.states = comm::on_host(results.states, all).to(at::kDouble);
   return results;
 }
 

@@ -22,9 +22,9 @@ at::Tensor describe(const at::Tensor& x) {
   return at::tensor(numbers, at::kLong);
 }
 
+// description: on the host.
 at::Tensor empty_like_described(const at::Tensor& description, at::Device device) {
-  const at::Tensor here = description.cpu();
-  const auto* numbers = here.const_data_ptr<int64_t>();
+  const auto* numbers = description.const_data_ptr<int64_t>();
   return at::empty({numbers + 1, static_cast<size_t>(numbers[0] & 0xFF)},
                    at::TensorOptions(static_cast<at::ScalarType>(numbers[0] >> 8)).device(device));
 }
@@ -63,7 +63,7 @@ at::Tensor receive_activation(int from, const comm::Group& group) {
   const at::Tensor description =
       at::empty({1 + kMostDims}, at::TensorOptions(at::kLong).device(group.device()));
   comm::receive(description, from, group, comm::Reason::stage);
-  at::Tensor x = empty_like_described(description, group.device());
+  at::Tensor x = empty_like_described(comm::on_host(description, group), group.device());
   if (x.numel() > 0) comm::receive(x.view(-1), from, group, comm::Reason::stage);
   return x;
 }

@@ -110,7 +110,8 @@ std::vector<report::Picture> ContrastiveTask::pictures(Engine& engine) {
   if (!found.empty()) {
     nearest = at::matmul(found[0].images, found[0].texts.t()).argmax(1).to(at::kDouble);
   }
-  const at::Tensor of_images = on_all_ranks(nearest, {count}, /*divided=*/false).cpu();
+  const at::Tensor of_images =
+      comm::on_host(on_all_ranks(nearest, {count}, /*divided=*/false), context().world_group());
   if (context().rank() != 0) return {};
   std::vector<report::Picture> pictures;
   for (int64_t i = 0; i < count; ++i) {

@@ -305,7 +305,7 @@ void RunMonitor::exchange() {
 void RunMonitor::flush() {
   if (!pending_) return;
   figures_gathered_.wait();
-  figures_ = figures_.cpu();
+  figures_ = comm::on_host(figures_, context_.world_group());
   const int64_t* figure = figures_.const_data_ptr<int64_t>();
   for (int rank = 0; rank < context_.world_group().size(); ++rank) {
     pending_->memory_peak_bytes =

@@ -16,7 +16,7 @@ struct Communicator {
   const int rank, ranks, device;
   Pipes pipes;
   std::atomic<bool> aborted{false};
-  std::atomic<int> error{0};                 // what ncclCommGetAsyncError() says
+  std::atomic<int> error{0};                   // what ncclCommGetAsyncError() says
   std::atomic<int64_t> launched{0}, ended{0};  // kernels
 };
 

@@ -163,8 +163,8 @@ Result ncclGetUniqueId(UniqueId* id) {
 
 Result ncclCommInitRankConfig(ncclComm** made, int ranks, UniqueId id, int rank, Config* config) {
   if (config->blocking != 0) return Result::invalid_argument;  // as our own code wants it
-  *made = new ncclComm{std::make_shared<Communicator>(
-      id.bytes.data(), rank, ranks, colossal::emulated_gpu::current_device())};
+  *made = new ncclComm{std::make_shared<Communicator>(id.bytes.data(), rank, ranks,
+                                                      colossal::emulated_gpu::current_device())};
   return Result::in_progress;
 }
 
@@ -232,7 +232,12 @@ Result ncclAllGather(const void* from, void* to, size_t count, Type type, ncclCo
   const Header header{kAllGather, static_cast<int>(type), bytes};
   Kernel kernel;
   kernel.reads = {bytes_at(from, bytes)};
-  kernel.writes = {bytes_at(to, bytes * shared.ranks)};
+  auto* const parts = static_cast<std::byte*>(to);  // the own one is there already, or is written
+  const bool is_there = parts + bytes * shared.rank == from;
+  for (int part = 0; part < shared.ranks; ++part) {
+    if (part == shared.rank && is_there) continue;
+    kernel.writes.push_back(bytes_at(parts + bytes * part, bytes));
+  }
   for (int peer = 0; peer < shared.ranks; ++peer) {
     if (peer == shared.rank) continue;
     kernel.sends.push_back({peer, of_kernels(from), header});

@@ -160,10 +160,8 @@ void Kernel::add(Kernel other) {
 void launch(Kernel kernel, const std::shared_ptr<Communicator>& communicator,
             emulated_gpu::Stream& stream) {
   const int64_t number = ++communicator->launched;
-  emulated_gpu::Kernel launched{.name = "an NCCL kernel",
-                                .reads = kernel.reads,
-                                .writes = kernel.writes,
-                                .run = nullptr};
+  emulated_gpu::Kernel launched{
+      .name = "an NCCL kernel", .reads = kernel.reads, .writes = kernel.writes, .run = nullptr};
   launched.run = [kernel = std::move(kernel), communicator, number,
                   place = rooms[communicator->device].launch()] {
     run(kernel, *communicator, number, place);

@@ -103,7 +103,7 @@ RowsByRank gather_counts(const RowsByRank& mine, const comm::Group& group, at::D
     }
     return gathered;
   }
-  all = all.cpu();
+  all = comm::on_host(all, group);
   const int64_t* next = all.const_data_ptr<int64_t>();
   for (int rank = 0; rank < group.size(); ++rank) {
     for (const std::vector<int64_t>& of_rank : mine) {

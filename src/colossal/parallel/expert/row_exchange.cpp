@@ -38,7 +38,7 @@ RowsByRank exchange_counts(const std::vector<int64_t>& counts, const Partition& 
   if (device.is_meta()) {
     return RowsByRank(group.size(), {counts.begin() + mine.begin, counts.begin() + mine.end});
   }
-  const at::Tensor on_host = received.cpu();
+  const at::Tensor on_host = comm::on_host(received, group);
   const int64_t* next = on_host.const_data_ptr<int64_t>();
   RowsByRank rows;
   for (int rank = 0; rank < group.size(); ++rank, next += mine.size()) {

@@ -34,7 +34,7 @@ std::vector<int64_t> rows_of_ranks(const at::Tensor& rows, const comm::Group& gr
       at::full({group.size()}, rows.size(0), at::TensorOptions(at::kLong).device(group.device()));
   comm::all_gather(counts, ones, group, comm::Reason::expert);
   if (rows.is_meta()) return std::vector<int64_t>(group.size(), rows.size(0));
-  const at::Tensor here = counts.cpu();
+  const at::Tensor here = comm::on_host(counts, group);
   const auto* numbers = here.const_data_ptr<int64_t>();
   return {numbers, numbers + group.size()};
 }

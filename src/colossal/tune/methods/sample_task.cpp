@@ -281,7 +281,7 @@ data::Batch SampleTask::collate_rows(const std::vector<const Row*>& rows,
 double SampleTask::mean_over_ranks(double sum, double count) const {
   at::Tensor both = at::tensor({sum, count}, at::kDouble).to(context_.world_group().device());
   comm::all_reduce(both, context_.world_group(), comm::Reason::control);
-  both = both.cpu();
+  both = comm::on_host(both, context_.world_group());
   const double all = both[1].item<double>();
   return all > 0 ? both[0].item<double>() / all : 0;
 }

@@ -108,7 +108,7 @@ class Rollout {
     if (!passes_are_shared(context_)) return busy;
     const at::Tensor ranks = at::full({1}, busy ? 1.0 : 0.0, at::kDouble).to(context_.device());
     comm::all_reduce(ranks, context_.data_group(), comm::Reason::control);
-    return ranks.item<double>() > 0;
+    return comm::on_host(ranks, context_.data_group()).item<double>() > 0;
   }
 
   const ParallelContext& context_;

@@ -83,7 +83,7 @@ class RowScorer {
     if (!ranks_) return all;
     const at::Tensor sum = all.to(ranks_->device());
     comm::all_reduce(sum, ranks_->world_group(), comm::Reason::control);
-    return sum.cpu();
+    return comm::on_host(sum, ranks_->world_group());
   }
 
  private:

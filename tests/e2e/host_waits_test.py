@@ -80,7 +80,7 @@ class HostWaits(EndToEndTest):
     def test_experts(self):
         layers = FAMILIES["mixtral"]["num_hidden_layers"]
         self.use_folder(self.save("mixtral"))
-        self.check(self.training(), CONTROL | {"copy to the host colossal::ops::order_by_expert": layers})
+        self.check(self.training(), CONTROL | {"event colossal::ops::Download::wait": layers})
 
     def test_tuning(self):
         model = self.save("llama")

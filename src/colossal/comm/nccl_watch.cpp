@@ -193,7 +193,8 @@ std::string NcclWatch::reason_of_wait(const std::string& group, const Membership
   if (!busy.empty()) {
     return fmt::format("{} {}: earlier work on its GPU does not end", busy, is_late);
   }
-  return "all ranks have come, but NCCL does not end the call";
+  return "all ranks have come, but NCCL does not end the call: calls of other groups may take its "
+         "room on the GPUs, if ranks issue them in different orders";
 }
 
 }  // namespace colossal::comm

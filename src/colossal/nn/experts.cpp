@@ -7,6 +7,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <numeric>
+#include <utility>
 
 #include "colossal/nn/layer_scope.h"
 #include "colossal/nn/product_inputs.h"
@@ -171,11 +172,14 @@ at::Tensor LocalExperts::forward(const at::Tensor& x, const StepContext& context
                                  ? within_capacity(routing, options, context, first_token(context),
                                                    parts_.gather_token_rows)
                                  : routing.experts;
+  std::function<void()> rest = meanwhile;
   const ops::ExpertOrder order =
-      ops::order_by_expert(places_of(experts), options.experts, expected_);
+      ops::order_by_expert(places_of(experts), options.experts, expected_, [&] {
+        if (rest) std::exchange(rest, nullptr)();
+      });
   if (context.services.router_records) record(routing, by_expert(order.counts), context);
   const at::Tensor rows = ops::rows_by_expert(tokens, order);
-  const at::Tensor results = run_experts(rows, order.counts, context, meanwhile);
+  const at::Tensor results = run_experts(rows, order.counts, context, rest);
   return activation_of(ops::sum_over_experts(results, routing.weights, order), x, context);
 }
 

@@ -13,6 +13,7 @@
 #include <numeric>
 
 #include "colossal/base/error.h"
+#include "colossal/ops/download.h"
 
 namespace colossal::ops {
 namespace {
@@ -91,7 +92,8 @@ bool has_rows(const std::vector<int64_t>& counts) {
 }  // namespace
 
 ExpertOrder order_by_expert(const at::Tensor& experts, int64_t num_experts,
-                            const std::vector<int64_t>& expected) {
+                            const std::vector<int64_t>& expected,
+                            const std::function<void()>& meanwhile) {
   COLOSSAL_CHECK(experts.dim() == 2, "experts of {} dims", experts.dim());
   const at::Tensor choices = experts.flatten();
   const int64_t rows = choices.size(0);
@@ -108,8 +110,9 @@ ExpertOrder order_by_expert(const at::Tensor& experts, int64_t num_experts,
   // at::bincount() would wait for the device to learn the largest index.
   const at::Tensor on_device = at::zeros({num_experts + 2}, choices.options());
   on_device.scatter_add_(0, choices.clamp_max(num_experts + 1), at::ones_like(choices));
-  const at::Tensor counts = on_device.cpu();
-  const auto* of_experts = counts.const_data_ptr<int64_t>();
+  Download counts(on_device);
+  if (experts.is_cuda() && meanwhile) meanwhile();
+  const auto* of_experts = counts.wait().const_data_ptr<int64_t>();
   COLOSSAL_CHECK(of_experts[num_experts + 1] == 0, "{} choices of experts beyond the {} there are",
                  of_experts[num_experts + 1], num_experts);
   result.counts.assign(of_experts, of_experts + num_experts);

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace colossal::ops {
@@ -24,11 +25,13 @@ struct ExpertOrder {
 
 // Sorts the choices of a router by expert. experts: [tokens, chosen] int64, the indices of each
 // token's experts; the index num_experts marks a dropped choice. Copies the counts to the host,
-// which waits for the device of `experts`. On meta the routing is unknown, and no choice counts as
-// dropped; counts are then proportional to `expected`, one number per expert, or equal if
+// which waits for the device of `experts`. meanwhile: what a GPU computes while the host waits for
+// it, if `experts` are on one; else it is not called. On meta the routing is unknown, and no choice
+// counts as dropped; counts are then proportional to `expected`, one number per expert, or equal if
 // `expected` is empty or all zeros. Throws InternalError if an index is above num_experts.
 ExpertOrder order_by_expert(const at::Tensor& experts, int64_t num_experts,
-                            const std::vector<int64_t>& expected = {});
+                            const std::vector<int64_t>& expected = {},
+                            const std::function<void()>& meanwhile = nullptr);
 
 // Permutes rows: row i of the result is rows[order[i]]. rows: [rows, features]. order: [rows]
 // int64, a permutation. inverse: the inverse permutation, which the gradient needs. Differentiable

@@ -2,6 +2,8 @@
 // (step_time.h).
 #pragma once
 
+#include <c10/core/ScalarType.h>
+
 #include <map>
 #include <optional>
 

@@ -60,7 +60,11 @@ RunMonitor::RunMonitor(const Job& job, const ParallelContext& context, Engine& e
       shown_metrics_(std::move(shown_metrics)),
       memory_(memory),
       writes_(context.rank() == 0),
-      sent_before_(sent_so_far()) {}
+      sent_before_(sent_so_far()) {
+  const comm::Group& all = context.world_group();
+  figures_group_ =
+      context.device().is_cuda() ? context.world().host_group(all.axis(), all.ranks()) : all;
+}
 
 // Measures on all ranks at once, as they compute in training: cores may share a clock or a cache.
 void RunMonitor::measure_gemm_rate() {
@@ -68,7 +72,7 @@ void RunMonitor::measure_gemm_rate() {
       {1}, ops::measure_gemm_rate(job_.precision.compute, kGemmMeasurement, context_.device()),
       at::TensorOptions(at::kDouble).device(context_.world_group().device()));
   comm::all_reduce(rate, context_.world_group(), comm::Reason::metrics);
-  gemm_flops_ = rate.item<double>();
+  gemm_flops_ = comm::on_host(rate, context_.world_group()).item<double>();
 }
 
 void RunMonitor::start(int64_t steps_done) {
@@ -281,10 +285,10 @@ const int64_t* RunMonitor::unpack_tier_metrics(const int64_t* figure) {
 // they have arrived, so no step waits for them.
 void RunMonitor::exchange() {
   const std::map<std::string, int64_t> sent = sent_so_far();
-  const comm::Group& group = context_.world_group();
+  const comm::Group& group = figures_group_;
   const int64_t figures = num_rank_figures(context_);
-  at::Tensor figures_here = at::zeros({group.size() * figures}, at::kLong);
-  int64_t* mine = figures_here.mutable_data_ptr<int64_t>() + group.rank() * figures;
+  figures_ = at::zeros({group.size() * figures}, at::kLong);
+  int64_t* mine = figures_.mutable_data_ptr<int64_t>() + group.rank() * figures;
   *mine++ = machine::peak_resident_bytes();
   *mine++ = device_peak_bytes();
   const int64_t fallbacks = ops::num_fallbacks();
@@ -297,7 +301,6 @@ void RunMonitor::exchange() {
     pending_->bytes_sent[axis] = 0;
   }
   sent_before_ = sent;
-  figures_ = figures_here.to(group.device());
   const std::vector<int64_t> counts(group.size(), figures);
   figures_gathered_ = comm::all_gather_async(figures_, counts, group, comm::Reason::metrics);
 }
@@ -305,7 +308,6 @@ void RunMonitor::exchange() {
 void RunMonitor::flush() {
   if (!pending_) return;
   figures_gathered_.wait();
-  figures_ = comm::on_host(figures_, context_.world_group());
   const int64_t* figure = figures_.const_data_ptr<int64_t>();
   for (int rank = 0; rank < context_.world_group().size(); ++rank) {
     pending_->memory_peak_bytes =

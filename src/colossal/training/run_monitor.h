@@ -129,6 +129,7 @@ class RunMonitor {
   std::map<std::string, int64_t> sent_before_;  // sent_so_far() at the end of the last step
   memory::TierPools::Traffic moved_before_;     // tier_traffic() at the end of the last step
   std::optional<report::StepMetrics> pending_;  // metrics of the last step, not written yet
+  comm::Group figures_group_;                   // all ranks, for tensors in host memory
   at::Tensor figures_;                          // [ranks, num_rank_figures()]
   comm::Work figures_gathered_;
   std::unique_ptr<MetricsLog> log_;

@@ -97,14 +97,15 @@ class Gpu(EndToEndTest):
         return self.newest("cpu")
 
     def output_of(self, command, *flags, device):
-        done = subprocess.run([COLOSSAL, command, self.model(), *flags, f"--parallel.device={device}"],
-                              capture_output=True, text=True, timeout=120, env=environment(device))
+        flags = [*flags, f"--parallel.device={'cpu' if device == 'cpu' else 'gpu'}"]
+        done = subprocess.run([COLOSSAL, command, self.model(), *flags], capture_output=True, text=True, timeout=120,
+                              env=environment(device))
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
-    def check_output(self, command, *flags, on_gpus=()):
+    def check_output(self, command, *flags, on_gpus=(), device="gpu"):
         of_cpu = self.output_of(command, *flags, device="cpu")
-        self.assertEqual(self.output_of(command, *flags, *on_gpus, device="gpu"), of_cpu)
+        self.assertEqual(self.output_of(command, *flags, *on_gpus, device=device), of_cpu)
 
     def test_generates(self):
         for flags in ([], ["--memory.offload_parameters=host"], ["--ranks=2", "--parallel.tp=2"],
@@ -112,6 +113,13 @@ class Gpu(EndToEndTest):
             with self.subTest(flags):
                 self.check_output("generate", "--prompt=import ", "--temperature=0", "--max-new-tokens=24",
                                   "--precision.compute=fp64", on_gpus=flags)
+
+    @unittest.skipIf(HAS_GPU, "for emulated GPUs")
+    def test_nccl_generates(self):
+        for flags in (["--ranks=2", "--parallel.tp=2"], ["--ranks=4", "--parallel.tp=2", "--parallel.pp=2"]):
+            with self.subTest(flags):
+                self.check_output("generate", "--prompt=import ", "--temperature=0", "--max-new-tokens=24",
+                                  "--precision.compute=fp64", on_gpus=flags, device="nccl")
 
     def test_samples_and_searches(self):
         for flags in (["--temperature=1", "--seed=3"], ["--num-beams=3"], ["--temperature=0", "--speculate=lookup"]):

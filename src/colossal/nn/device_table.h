@@ -13,7 +13,6 @@ class DeviceTable {
   explicit DeviceTable(at::Tensor on_host) : host_(std::move(on_host)) {}
 
   bool defined() const { return host_.defined(); }
-  const at::Tensor& on_host() const { return host_; }
   // Returns the numbers on the device. They are copied to it by the first call, and by a call for
   // another device than the last one.
   const at::Tensor& on(const at::Device& device) const {

@@ -136,20 +136,20 @@ LocalExperts::LocalExperts(ExpertsParts parts) : parts_(std::move(parts)) {
   expected_ = parts_.places.expected;
   if (order.empty()) return;
   const auto experts = std::ssize(order);
-  place_of_expert_ = at::empty({experts + 1}, at::kLong);
-  auto* const places = place_of_expert_.mutable_data_ptr<int64_t>();
+  const at::Tensor table = at::empty({experts + 1}, at::kLong);
+  auto* const places = table.mutable_data_ptr<int64_t>();
   for (int64_t place = 0; place < experts; ++place) places[order[place]] = place;
   places[experts] = experts;
+  place_of_expert_ = DeviceTable(table);
   for (size_t place = 0; place < expected_.size(); ++place) {
     expected_[place] = parts_.places.expected[order[place]];
   }
 }
 
-at::Tensor LocalExperts::places_of(const at::Tensor& experts) {
+at::Tensor LocalExperts::places_of(const at::Tensor& experts) const {
   if (!place_of_expert_.defined()) return experts;
   if (experts.is_meta()) return experts;
-  place_of_expert_ = place_of_expert_.to(experts.device());
-  return place_of_expert_.index_select(0, experts.flatten()).view_as(experts);
+  return place_of_expert_.on(experts.device()).index_select(0, experts.flatten()).view_as(experts);
 }
 
 std::vector<int64_t> LocalExperts::by_expert(const std::vector<int64_t>& of_places) const {

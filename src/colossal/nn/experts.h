@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "colossal/nn/device_table.h"
 #include "colossal/nn/expert_adapter.h"
 #include "colossal/nn/expert_capacity.h"
 #include "colossal/nn/layers.h"
@@ -168,7 +169,7 @@ class LocalExperts : public Experts {
 
  private:
   // Replaces each expert index in `experts` by the expert's place.
-  at::Tensor places_of(const at::Tensor& experts);
+  at::Tensor places_of(const at::Tensor& experts) const;
   // Converts numbers of rows, ordered by place, to numbers of rows ordered by expert index.
   std::vector<int64_t> by_expert(const std::vector<int64_t>& of_places) const;
   // Appends this layer to context.services.router_records.
@@ -178,7 +179,7 @@ class LocalExperts : public Experts {
   ExpertsParts parts_;
   // [experts + 1] int64: the place of each expert; the last element is the number of experts, which
   // stands for a dropped choice. Undefined: expert i is at place i.
-  at::Tensor place_of_expert_;
+  DeviceTable place_of_expert_;
   std::vector<int64_t> expected_;  // ExpertPlaces::expected, by place
 };
 

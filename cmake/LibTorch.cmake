@@ -55,8 +55,7 @@ if(COLOSSAL_CUDA)
     set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # LibTorch's
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # CMake 3.25 does not know it of CUDA 13
   endif()
-  target_compile_options(colossal_torch INTERFACE ${cuda_includes}
-    "SHELL:-isystem ${COLOSSAL_NCCL_INCLUDE}")
+  target_compile_options(colossal_torch INTERFACE ${cuda_includes})
   target_link_libraries(colossal_torch INTERFACE ${COLOSSAL_CUDA_RUNTIME})
 endif()
 # The OpenMP that LibTorch loads: a second one would not know how many threads LibTorch is given.

@@ -76,19 +76,6 @@ TEST(BytesOfAStep, EqualTheLaws) {
   }
 }
 
-// The bytes of a parameter that has a chunk for itself: ZeRO divides it into equal shards, each a
-// multiple of 64 bytes.
-int64_t bytes_alone(int64_t numel, int64_t ranks) {
-  const int64_t unit = 64 * ranks;
-  return (8 * numel + unit - 1) / unit * unit;
-}
-
-int64_t bytes_alone(const std::map<std::string, at::Tensor>& weights, int64_t ranks) {
-  int64_t bytes = 0;
-  for (const auto& [name, weight] : weights) bytes += bytes_alone(weight.numel(), ranks);
-  return bytes;
-}
-
 // How often a micro-batch gathers a parameter whose chunk it has to itself, with nothing ahead: for
 // its product, and once more where the gradient needs it. That of a bias, of positions and of the
 // loss does not; the embedding's table is read at both ends. The last norm's weight is the first
@@ -115,12 +102,12 @@ TEST(BytesOfAStep, OfGradientsAndWeightsInPartsEqualTheLaws) {
         training.chunk_bytes = 1;
         training.window_bytes = 0;
         TRACED_CASE(fmt::format("{} ranks, stage {}, {}", ranks, zero, whole ? "full" : "parts"));
+        const int64_t model_bytes = 8 * total_parameters(training);
         const int64_t others = ranks - 1, micro_batches = training.global_batch / ranks;
         const TinyResult result = train_tiny(training, ranks);
-        const int64_t model_bytes = bytes_alone(result.weights, ranks);
         int64_t gathered = 0;
         for (const auto& [name, weight] : result.weights) {
-          gathered += bytes_alone(weight.numel(), ranks) * gathers_of(name, blocks_run_again);
+          gathered += 8 * weight.numel() * gathers_of(name, blocks_run_again);
         }
         const Sent sent = sum_of(result);
         EXPECT_EQ(sent.gradient,
@@ -147,16 +134,13 @@ TEST(BytesOfAStep, OfTablesInBlocksEqualTheLaws) {
       TRACED_CASE(fmt::format("{} ranks, stage {}", ranks, zero));
       const TinyResult result = train_tiny(training, ranks);
       const int64_t others = ranks - 1, micro_batches = training.global_batch / ranks;
-      const int64_t block_bytes =
-          bytes_alone(result.weights.at("token_embedding.weight").numel() / kBlocks, ranks);
-      const int64_t table_bytes = kBlocks * block_bytes;
-      int64_t model_bytes = table_bytes, gathered = block_bytes * (3 * kBlocks - 2);
+      const int64_t model_bytes = 8 * total_parameters(training);
+      const int64_t table_bytes = 8 * result.weights.at("token_embedding.weight").numel();
+      int64_t gathered = table_bytes / kBlocks * (3 * kBlocks - 2);
       for (const auto& [name, weight] : result.weights) {
         if (name == "token_embedding.weight") continue;
-        const int64_t bytes = bytes_alone(weight.numel(), ranks);
-        model_bytes += bytes;
-        gathered += bytes * gathers_of(name, /*blocks_run_again=*/false);
-        if (name == "final_norm.weight") gathered += bytes;  // blocks came between
+        gathered += 8 * weight.numel() * gathers_of(name, /*blocks_run_again=*/false);
+        if (name == "final_norm.weight") gathered += 8 * weight.numel();  // blocks came between
       }
       const Sent sent = sum_of(result);
       EXPECT_EQ(sent.gradient,
@@ -179,11 +163,11 @@ TEST(BytesOfAStep, InGroupsOfRanksEqualTheLaws) {
       training.chunk_bytes = 1;
       training.window_bytes = 0;
       const int64_t groups = 4 / shards;
+      const int64_t model_bytes = 8 * total_parameters(training);
       const TinyResult result = train_tiny(training, 4);
-      const int64_t model_bytes = bytes_alone(result.weights, 4);
       int64_t gathered = 0;
       for (const auto& [name, weight] : result.weights) {
-        gathered += bytes_alone(weight.numel(), 4) * gathers_of(name, /*blocks_run_again=*/false);
+        gathered += 8 * weight.numel() * gathers_of(name, /*blocks_run_again=*/false);
       }
       const Sent sent = sum_of(result);
       EXPECT_EQ(sent.gradient,

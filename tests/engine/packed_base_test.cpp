@@ -117,9 +117,9 @@ TEST(SlowPackedBase, TrainsAsOnOneRank) {
   for_all_layouts(trainings(), expect_parity);
 }
 
-// Chunks are padded to 64 bytes for each rank that ZeRO divides them over, panels are not.
-int64_t saved_by_packing(const nn::Parameter& weight, comm::Reason reason, int shards) {
-  const int64_t alignment = reason == comm::Reason::parameter ? int64_t{64} * shards : 1;
+// Chunks are padded to 64 bytes, panels are not.
+int64_t saved_by_packing(const nn::Parameter& weight, comm::Reason reason) {
+  const int64_t alignment = reason == comm::Reason::parameter ? 64 : 1;
   const auto padded = [&](int64_t bytes) {
     return (bytes + alignment - 1) / alignment * alignment;
   };
@@ -128,14 +128,14 @@ int64_t saved_by_packing(const nn::Parameter& weight, comm::Reason reason, int s
 
 // What packing saves the parts of all ranks where a pass forward and one backward bring each.
 // Nothing goes backward beyond the first block's queries, keys and values.
-int64_t saved_by_packing(const TinyTraining& training, int ranks, comm::Reason reason, int shards) {
+int64_t saved_by_packing(const TinyTraining& training, int ranks, comm::Reason reason) {
   int64_t saved = 0;
   for (int rank = 0; rank < ranks; ++rank) {
     for (const nn::ParameterHandle& weight : packed_weights(training, rank, ranks)) {
       const bool first = weight->name == "blocks.0.query.weight" ||
                          weight->name == "blocks.0.key.weight" ||
                          weight->name == "blocks.0.value.weight";
-      saved += (first ? 1 : 2) * saved_by_packing(*weight, reason, shards);
+      saved += (first ? 1 : 2) * saved_by_packing(*weight, reason);
     }
   }
   return training.steps * saved;
@@ -150,7 +150,7 @@ void expect_saved(const LayoutCase& layout, comm::Reason reason) {
   plain.adapter->base.reset();
   EXPECT_EQ(sent(train_tiny(plain, layout.ranks), reason) -
                 sent(train_tiny(packed, layout.ranks), reason),
-            saved_by_packing(packed, layout.layout.tp, reason, layout.ranks / layout.layout.tp));
+            saved_by_packing(packed, layout.layout.tp, reason));
 }
 
 // Two ranks of these layouts share a panel, a piece or a chunk, so that each goes to one more.

@@ -216,6 +216,21 @@ TEST(NcclFailure, OtherCallsOfAPeerAreNamed) {
   });
 }
 
+// On the GPU, the call of the second group is behind that of the first, which waits for rank 2.
+// NCCL ends a communicator only when its kernels have ended.
+TEST(NcclFailure, CallsOfGroupsThatWaitForEachOtherEndTogether) {
+  Countdown others_failed(2);
+  run_three([&](World& world, const Group& first) {
+    const Group second = world.group("tp", {0, 1, 2});
+    if (world.rank() == 2) return others_failed.wait();
+    const at::Tensor tensor = ones(first);
+    all_reduce(tensor, first, Reason::gradient);
+    all_reduce(tensor, second, Reason::tensor);
+    EXPECT_THAT(failure_of([&] { on_host(tensor, second); }), HasSubstr("rank 2 did not arrive"));
+    others_failed.count_down();
+  });
+}
+
 TEST(NcclFailure, APeerWhoseGpuHangsIsNamed) {
   Countdown others_failed(2);
   run_three([&](World&, const Group& group) {

@@ -38,6 +38,7 @@ int asked_pipe[2] = {-1, -1};
 
 // What the handler of a thread writes. One thread is asked at a time.
 struct Capture {
+  std::atomic<pid_t> thread{0};  // the one that is asked: an earlier one is too late
   std::array<void*, kMostFrames> frames{};
   std::atomic<int> count{-1};  // -1: not there yet
 };
@@ -50,6 +51,7 @@ void on_asked(int) {
 }
 
 void on_capture(int) {
+  if (capture.thread != gettid()) return;
   const int before = errno;
   capture.count = backtrace(capture.frames.data(), static_cast<int>(kMostFrames));
   errno = before;
@@ -68,6 +70,7 @@ std::string name_of(void* address) {
 
 std::string stack_of(pid_t thread) {
   capture.count = -1;
+  capture.thread = thread;
   if (syscall(SYS_tgkill, getpid(), thread, capture_signal()) != 0) return "";
   const auto end = std::chrono::steady_clock::now() + kPatience;
   while (capture.count < 0) {

@@ -152,7 +152,7 @@ void Supervisor::handle_ends() {
   for (RankProcess& rank : ranks_) {
     if (rank.ended() || !rank.check_ended()) continue;
     // A rank that ends after this launcher's SIGTERM to end a failed job has not stopped by itself.
-    const bool sent_sigterm = stage_ == Stage::terminated || stage_ == Stage::killed;
+    const bool sent_sigterm = stage_ >= Stage::terminated;
     if (rank.stopped() && (stop_sent_ || !sent_sigterm)) {
       outcome_.note_stopped();
       if (!stop_sent_) {

@@ -102,12 +102,12 @@ class Supervisor {
 
  private:
   using Clock = std::chrono::steady_clock;
-  enum class Stage {
-    running,     // no failure
-    failing,     // a rank has failed, and the others may end by themselves
-    terminated,  // SIGTERM was sent to the ranks after a failure
-    asked,       // SIGQUIT was sent to the ranks that had not ended (base/thread_stacks.h)
-    killed       // SIGKILL was sent to the ranks
+  enum class Stage {  // in the order in which they follow each other
+    running,          // no failure
+    failing,          // a rank has failed, and the others may end by themselves
+    terminated,       // SIGTERM was sent to the ranks after a failure
+    asked,            // SIGQUIT was sent to the ranks that had not ended (base/thread_stacks.h)
+    killed            // SIGKILL was sent to the ranks
   };
 
   // Waits for a signal, a message of another launcher, or deadline_.

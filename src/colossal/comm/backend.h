@@ -65,9 +65,9 @@ class Backend {
   const Membership& membership() const { return membership_; }
 
   // The functions from all_reduce() to shared_memory() are called one at a time, on any thread:
-  // each group has a WorkQueue. They return when results may be read and all tensors reused; if
-  // is_stream_ordered(), they only launch the work. They throw CallFailure if they cannot be
-  // completed. Groups of one rank have no backend.
+  // a group has a WorkQueue, unless is_stream_ordered(). They return when results may be read and
+  // all tensors reused; if is_stream_ordered(), they only launch the work. They throw CallFailure
+  // if they cannot be completed. Groups of one rank have no backend.
   //
   // Tensors are contiguous. Counts are numbers of elements, one per rank, in rank order. root, to,
   // from: ranks within the group. call: describes the call; peers compare it with their own call.
@@ -101,8 +101,9 @@ class Backend {
   // The device of the tensors that calls take.
   virtual at::Device device() const { return at::kCPU; }
   // Called before each call except a barrier or shared_memory(), on the thread that issues the
-  // call. If another thread carries out the call and is_stream_ordered() is false, it waits for
-  // earlier work of the issuing thread on the GPU. On the CPU, does nothing.
+  // call, unless is_stream_ordered(). If another thread carries out the call and
+  // is_stream_ordered() is false, it waits for earlier work of the issuing thread on the GPU. On
+  // the CPU, does nothing.
   virtual void before_call() {}
   // Whether calls are launched on a GPU by the thread that issues them, and what this thread
   // launches later, or earlier, waits for them, or they for it, on the GPU only.
@@ -112,6 +113,8 @@ class Backend {
   // Throws CommError if a call of this rank, in any group of its world, is known to have failed. If
   // is_stream_ordered(), such calls end on the GPU as others do.
   virtual void check_results() {}
+  // Likewise, if a call of any rank has failed.
+  virtual void check_results_of_all() {}
   // Makes later calls wait up to `grace` longer than the timeout, until the next set_grace().
   // HierarchicalBackend uses it where peers may be late because they wait for other ranks.
   void set_grace(std::chrono::milliseconds grace) { grace_ = grace; }
@@ -121,7 +124,7 @@ class Backend {
   // Whether calls leave all tensors unchanged (dry run).
   virtual bool moves_nothing() const { return false; }
   // Makes all later calls of this rank in this group fail, and informs the peers soon. Called after
-  // a call has failed. why: the reason that later errors give; NCCL gives its own.
+  // a call has failed. why: the reason that later errors give.
   virtual void close(const std::string& why) = 0;
   // Like close(), but running calls fail, too. World::abort() calls it, from any thread. The
   // default is for backends whose close() also makes running calls fail.

@@ -158,9 +158,10 @@ class DeferredCall final : public Work::State {
 
  private:
   static void launch_first(Group::Impl& impl) {
-    const auto first = std::move(impl.deferred.front());
+    const auto first = impl.deferred.front();
+    first->work_ = first->launch_();
+    first->launch_ = nullptr;
     impl.deferred.pop_front();
-    first->work_ = std::exchange(first->launch_, nullptr)();
   }
   void launch_up_to_this() {
     while (launch_) launch_first(impl_);
@@ -340,6 +341,14 @@ void Work::wait() {
 
 bool Work::done() const {
   return !state_ || state_->done();
+}
+
+// Receives that nobody has waited for are launched, since the ranks that send wait for them.
+Group::Impl::~Impl() {
+  try {
+    DeferredCall::launch_all(*this);
+  } catch (const std::exception&) {  // whoever waits learns of it
+  }
 }
 
 Group::Group() : impl_(std::make_shared<Impl>()) {
@@ -563,6 +572,12 @@ void barrier(const Group& group) {
 at::Tensor on_host(const at::Tensor& tensor, const Group& group) {
   at::Tensor copy = tensor.cpu();
   if (Backend* const backend = group.impl().backend.get()) backend->check_results();
+  return copy;
+}
+
+at::Tensor on_host_checked(const at::Tensor& tensor, const Group& group) {
+  at::Tensor copy = tensor.cpu();
+  if (Backend* const backend = group.impl().backend.get()) backend->check_results_of_all();
   return copy;
 }
 

@@ -24,8 +24,9 @@
 // the current stream wait for it. So work on the GPU may use the results, but the host reads them
 // with on_host() only: a call that fails ends on the GPU like any other, with nonsense in its
 // tensors, and on_host() throws the error. One thread issues the calls of all groups, and all ranks
-// issue those that they share in the same order. A call that waits for a rank that made another one
-// fails when its time is over.
+// issue those that they share in the same order. A receive_async() begins when it is waited for, or
+// with the next call of its group. A call that waits for a rank that made another one fails when
+// its time is over; ranks whose different calls end all the same are not told.
 //
 // Sums are made in rank order, host by host (sum.h): bf16 and fp16 in fp32, other types in their
 // own type. So all ranks get the same bits, and repeated runs do, too. NCCL's own collectives
@@ -154,6 +155,10 @@ void barrier(const Group& group);
 // Returns `tensor`, which calls of the group's ranks have computed, in host memory. Throws
 // CommError if any call that this rank has issued before, in any group of its world, has failed.
 at::Tensor on_host(const at::Tensor& tensor, const Group& group);
+// Likewise, but also throws if a call of another rank has failed, which may have left nonsense in
+// this rank's tensors, too: before what no rank may compute from nonsense, such as an update of
+// weights. On GPUs over NCCL it asks a server, which takes some 0.1 ms.
+at::Tensor on_host_checked(const at::Tensor& tensor, const Group& group);
 
 // Returns an uninitialized tensor [elements] in memory that all ranks of the group can read.
 // options: dtype and device. This group's all_reduce, reduce_scatter (`full`) and all_gather read

@@ -19,6 +19,11 @@ class DeferredCall;
 
 // The state that all copies of a rank's Group share.
 struct Group::Impl : std::enable_shared_from_this<Group::Impl> {
+  Impl() = default;
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
   Membership membership;
   std::shared_ptr<Ledger> ledger;
   const char* backend_name = "single";

@@ -3,7 +3,12 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "colossal/base/error.h"
 #include "colossal/base/units.h"
@@ -45,8 +50,8 @@ class NcclWorld final : public World {
 
   void abort(const std::string& why) override {
     host_->abort(why);
-    watch_->tell_peers("", why);
-    backends_.abort(why);
+    watch_->abort(why);
+    backends_.abort(why);  // also those that are still to be made
   }
 
  private:
@@ -83,6 +88,9 @@ class NcclWorld final : public World {
     } catch (const CallFailure& failure) {
       throw CommError(fmt::format("{}: its connection over NCCL {}", describe_caller(membership),
                                   failure.what()));
+    } catch (const c10::Error& error) {  // of the store, or of the GPU
+      throw CommError(fmt::format("{}: its connection over NCCL failed: {}",
+                                  describe_caller(membership), reason_of(error)));
     }
   }
 

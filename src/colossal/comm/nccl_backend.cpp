@@ -4,6 +4,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <thread>
@@ -109,7 +110,7 @@ void NcclBackend::connect() {
 }
 
 void NcclBackend::launch(const Call& call, std::vector<at::Tensor> tensors,
-                         NcclCall::Channel channel, const std::function<void()>& enqueue) {
+                         NcclCall::Channel channel, const std::function<void()>& put) {
   const int64_t number = launched_ + 1;
   if (const std::string reason = failure_->reason_of(number); !reason.empty()) {
     throw CallFailure(reason);
@@ -128,13 +129,24 @@ void NcclBackend::launch(const Call& call, std::vector<at::Tensor> tensors,
   // Calls write to parameters that require gradients, and to tensors of inference mode.
   const at::AutoDispatchBelowADInplaceOrView without_autograd;
   made->begin(stream_);
-  enqueue();
-  made->end(stream_);
-  last_ = made;
-  const std::lock_guard lock(mutex_);
-  launched_ = number;
-  in_flight_.push_back({made, std::nullopt});
-  progress_[made->channel().name].launched = made->channel().number;
+  const auto end = [&] {
+    made->end(stream_);
+    last_ = made;
+    const std::lock_guard lock(mutex_);
+    launched_ = number;
+    in_flight_.push_back({made, std::nullopt});
+    progress_[made->channel().name].launched = made->channel().number;
+  };
+  try {
+    put();
+  } catch (const CallFailure&) {
+    end();  // a part of it may be in the stream, and uses the tensors
+    // The communicator may have been aborted meanwhile, for a reason that says more.
+    const std::string reason = failure_->reason_of(number);
+    if (reason.empty()) throw;
+    throw CallFailure(reason);
+  }
+  end();
 }
 
 void NcclBackend::enqueue(const Calls& calls) {
@@ -154,16 +166,18 @@ void NcclBackend::all_reduce(const Call& call, const at::Tensor& tensor) {
 
 void NcclBackend::reduce_scatter(const Call& call, const at::Tensor& full, const at::Tensor& part,
                                  Counts counts) {
-  launch(call, {full, part}, {}, [&] {
-    if (!even(counts) || full.scalar_type() != part.scalar_type()) {
-      return sum_received(full, part, counts);
-    }
-    enqueue([&](Communicator communicator) {
-      return nccl_functions().reduce_scatter(memory_of(full), memory_of(part), part.numel(),
-                                             type_of(full), nccl::Reduction::sum, communicator,
-                                             handle_);
+  if (!even(counts) || full.scalar_type() != part.scalar_type()) {
+    const at::Tensor received = at::empty({size() * counts[rank()]}, full.options());
+    launch(call, {full, received, part}, {}, [&] { sum_received(full, received, part, counts); });
+  } else {
+    launch(call, {full, part}, {}, [&] {
+      enqueue([&](Communicator communicator) {
+        return nccl_functions().reduce_scatter(memory_of(full), memory_of(part), part.numel(),
+                                               type_of(full), nccl::Reduction::sum, communicator,
+                                               handle_);
+      });
     });
-  });
+  }
   book_wire(call, law::reduce_scatter(counts, rank(), full.element_size()));
 }
 
@@ -285,9 +299,9 @@ void NcclBackend::exchange(const at::Tensor& send, Counts send_counts, const at:
 }
 
 // Sends each rank's part to it directly. Each rank sums the parts in rank order.
-void NcclBackend::sum_received(const at::Tensor& full, const at::Tensor& part, Counts counts) {
+void NcclBackend::sum_received(const at::Tensor& full, const at::Tensor& received,
+                               const at::Tensor& part, Counts counts) {
   const std::vector<int64_t> own(size(), counts[rank()]);
-  const at::Tensor received = at::empty({size() * counts[rank()]}, full.options());
   exchange(full, counts, received, own);
   const at::ScalarType type = accumulation_type(full.scalar_type());
   const std::vector<at::Tensor> terms = received.chunk(size());
@@ -314,29 +328,35 @@ void NcclBackend::close(const std::string& why) {
 }
 
 void NcclBackend::abort(const std::string& why) {
-  end_all("was aborted: " + why);
-}
-
-void NcclBackend::lose(int global_rank, const std::string& why) {
-  const auto& ranks = membership().ranks;
-  const auto found = std::ranges::find(ranks, global_rank);
-  if (found == ranks.end()) return;
-  const int rank = static_cast<int>(found - ranks.begin());
-  end_all(fmt::format("lost {}: {}", name_rank(membership(), rank), why));
+  if (record_abort(why)) watch_->end_rank(failure());
 }
 
 void NcclBackend::fail(int64_t call, const std::string& reason, const std::string& message) {
-  if (!failure_->record(call, reason, message)) return;
-  watch_->tell_peers(name_, message);
-  communicator_.abort();
+  if (failure_->record(call, reason, message)) watch_->end_rank(message);
 }
 
-void NcclBackend::end_all(const std::string& reason) {
+bool NcclBackend::record_loss(int global_rank, const std::string& why) {
+  const auto& ranks = membership().ranks;
+  const auto found = std::ranges::find(ranks, global_rank);
+  if (found == ranks.end()) return false;
+  const int rank = static_cast<int>(found - ranks.begin());
+  return record_for_all(fmt::format("lost {}: {}", name_rank(membership(), rank), why));
+}
+
+bool NcclBackend::record_abort(const std::string& why) {
+  return record_for_all("was aborted: " + why);
+}
+
+bool NcclBackend::record_failure_elsewhere(const std::string& message) {
+  return failure_->record(NcclFailure::kEarlierCall, message, message);
+}
+
+bool NcclBackend::record_for_all(const std::string& reason) {
   const auto first = first_in_flight();
-  const std::string message =
+  return failure_->record(
+      NcclFailure::kAllCalls, reason,
       first ? first->message(reason)
-            : fmt::format("{}: a call {}", describe_caller(membership()), reason);
-  if (failure_->record(NcclFailure::kAllCalls, reason, message)) communicator_.abort();
+            : fmt::format("{}: a call {}", describe_caller(membership()), reason));
 }
 
 void NcclBackend::look_for_errors() {
@@ -344,8 +364,9 @@ void NcclBackend::look_for_errors() {
   if (error.empty()) return;
   const std::string reason = "failed: NCCL: " + error;
   const auto first = first_in_flight();
-  if (!first) return end_all(reason);
-  fail(first->number(), reason, first->message(reason));
+  if (first) return fail(first->number(), reason, first->message(reason));
+  fail(NcclFailure::kAllCalls, reason,
+       fmt::format("{}: a call {}", describe_caller(membership()), reason));
 }
 
 void NcclBackend::look_at_calls() {

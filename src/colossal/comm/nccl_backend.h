@@ -43,6 +43,7 @@ class NcclBackend final : public Backend {
   bool is_stream_ordered() const override { return true; }
   Work launched() const override { return Work(last_); }
   void check_results() override { watch_->check(); }
+  void check_results_of_all() override { watch_->check_all_ranks(); }
   void close(const std::string& why) override;
   void abort(const std::string& why) override;
 
@@ -61,14 +62,20 @@ class NcclBackend final : public Backend {
   // The rest is for NcclWatch, on any thread.
 
   const std::string& name() const { return name_; }
-  // Ends the calls if NCCL says that one has failed.
+  // Whether NCCL says that a call has failed, and ends the calls of this rank if it does.
+  bool has_error() { return !communicator_.error().empty(); }
   void look_for_errors();
   // Ends the calls if one has taken too long, and counts those to which the GPU has come.
   void look_at_calls();
   // Adds how far this rank has come, by name() and channel.
   void add_progress(std::map<std::string, NcclProgress>& progress);
-  // Ends the calls because the member with this global rank has failed.
-  void lose(int global_rank, const std::string& why);
+  // Records why the calls fail, and returns whether nothing was recorded before: the member with
+  // this global rank has failed; this rank has aborted; calls of another group have failed.
+  bool record_loss(int global_rank, const std::string& why);
+  bool record_abort(const std::string& why);
+  bool record_failure_elsewhere(const std::string& message);
+  // See NcclCommunicator::release().
+  nccl::Communicator release_communicator() { return communicator_.release(); }
   // Returns the message of the failure that has ended the calls; empty: none.
   std::string failure() const { return failure_->message(); }
 
@@ -79,19 +86,19 @@ class NcclBackend final : public Backend {
   };
   using Calls = NcclCommunicator::Calls;
 
-  // Makes `enqueue` put a call's work into stream_, which is current in it.
+  // Makes `put` enqueue a call's work in stream_, which is current in it.
   void launch(const Call& call, std::vector<at::Tensor> tensors, NcclCall::Channel channel,
-              const std::function<void()>& enqueue);
+              const std::function<void()>& put);
   // Puts NCCL calls into stream_, together.
   void enqueue(const Calls& calls);
   void exchange(const at::Tensor& send, Counts send_counts, const at::Tensor& receive,
                 Counts receive_counts);
-  void sum_received(const at::Tensor& full, const at::Tensor& part, Counts counts);
+  void sum_received(const at::Tensor& full, const at::Tensor& received, const at::Tensor& part,
+                    Counts counts);
   void forget_ended_calls();
-  // End all calls, unless a failure has done so before: because one of them has failed, of which
-  // the peers are told; each for this reason.
+  // Ends all calls of this rank, because this one has failed (NcclFailure::record()).
   void fail(int64_t call, const std::string& reason, const std::string& message);
-  void end_all(const std::string& reason);
+  bool record_for_all(const std::string& reason);
   // Returns the first call in flight, or null.
   std::shared_ptr<NcclCall> first_in_flight();
 

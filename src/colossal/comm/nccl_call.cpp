@@ -51,6 +51,14 @@ bool NcclCall::done() {
   return !failure_->message().empty() || has_ended();
 }
 
+bool NcclCall::has_passed(const c10::Event& event) noexcept {
+  try {
+    return event.query();
+  } catch (const c10::Error&) {
+    return true;
+  }
+}
+
 std::string NcclCall::message(const std::string& reason) const {
   return fmt::format("{}: {} {}", describe_caller(membership_), describe(call_), reason);
 }

@@ -69,12 +69,15 @@ class NcclCall final : public Work::State {
   const Call& call() const { return call_; }
   int64_t number() const { return number_; }  // in the group, from 1
   const Channel& channel() const { return channel_; }
-  bool has_begun() const { return begun_.query(); }
-  bool has_ended() const { return ended_.query(); }
+  // After an error of the GPU, everything counts as begun and ended.
+  bool has_begun() const noexcept { return has_passed(begun_); }
+  bool has_ended() const noexcept { return has_passed(ended_); }
   // Returns the message of an error of this call.
   std::string message(const std::string& reason) const;
 
  private:
+  static bool has_passed(const c10::Event& event) noexcept;
+
   Membership membership_;
   Call call_;
   int64_t number_;

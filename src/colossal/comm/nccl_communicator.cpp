@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <thread>
+#include <utility>
 
 #include "colossal/comm/nccl_library.h"
 
@@ -28,7 +29,7 @@ NcclCommunicator::NcclCommunicator(const nccl::UniqueId& id, int rank, int size,
   try {
     finish(result, Deadline(timeout_));
   } catch (const CallFailure&) {
-    abort();
+    abort_together({release()});
     throw;
   }
 }
@@ -39,7 +40,7 @@ NcclCommunicator::~NcclCommunicator() {
     finish(nccl_functions().finalize(communicator_), Deadline(timeout_));
     nccl_functions().destroy(communicator_);
   } catch (const CallFailure&) {
-    abort();
+    abort_together({release()});
   }
 }
 
@@ -60,26 +61,30 @@ void NcclCommunicator::launch(const Calls& calls, const Deadline& deadline) {
 }
 
 void NcclCommunicator::finish(nccl::Result result, const Deadline& deadline) {
-  constexpr std::chrono::microseconds kPause{50};
+  constexpr std::chrono::microseconds kPause{50}, kSpin{200};
+  const auto sleep_from = std::chrono::steady_clock::now() + kSpin;
   while (true) {
     {
       const std::lock_guard lock(mutex_);
-      if (!communicator_) throw CallFailure("failed: its communicator was aborted");
       if (!is_good(result)) throw failure(result, communicator_);
       if (result == nccl::Result::success) return;
+      if (!communicator_) throw CallFailure("failed: its communicator was aborted");
       const nccl::Result asked = nccl_functions().get_async_error(communicator_, &result);
       if (!is_good(asked)) throw failure(asked, communicator_);
       if (result == nccl::Result::success) return;
     }
     if (deadline.passed()) throw deadline.failure("NCCL did not connect all ranks");
-    std::this_thread::sleep_for(kPause);
+    if (std::chrono::steady_clock::now() < sleep_from) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(kPause);
+    }
   }
 }
 
-void NcclCommunicator::abort() {
+nccl::Communicator NcclCommunicator::release() {
   const std::lock_guard lock(mutex_);
-  if (communicator_) nccl_functions().abort(communicator_);
-  communicator_ = nullptr;
+  return std::exchange(communicator_, nullptr);
 }
 
 std::string NcclCommunicator::error() {
@@ -89,6 +94,18 @@ std::string NcclCommunicator::error() {
   const nccl::Result asked = nccl_functions().get_async_error(communicator_, &error);
   if (is_good(asked)) return is_good(error) ? "" : describe(error, communicator_);
   return describe(asked, communicator_);
+}
+
+void abort_together(std::vector<nccl::Communicator> communicators) {
+  std::erase(communicators, nullptr);
+  if (communicators.empty()) return;
+  std::thread([communicators = std::move(communicators)] {
+    nccl_functions().group_start();
+    for (const nccl::Communicator communicator : communicators) {
+      nccl_functions().abort(communicator);
+    }
+    nccl_functions().group_end();
+  }).detach();
 }
 
 }  // namespace colossal::comm

@@ -6,6 +6,7 @@
 #include <functional>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "colossal/comm/backend.h"
 #include "colossal/comm/nccl_interface.h"
@@ -28,20 +29,26 @@ class NcclCommunicator {
   // if the communicator was aborted, or when the deadline passes.
   using Calls = std::function<nccl::Result(nccl::Communicator)>;
   void launch(const Calls& calls, const Deadline& deadline);
-  // Ends all calls on the GPU, with whatever is in their tensors by then. Later calls fail. May be
-  // called from any thread.
-  void abort();
+  // Returns NCCL's communicator, which the caller then aborts (abort_together()), or null if that
+  // was done. Later calls fail. May be called from any thread.
+  nccl::Communicator release();
   // Returns what has gone wrong in a call that was launched before; empty: nothing that NCCL knows.
   // May be called from any thread.
   std::string error();
 
  private:
-  // Waits while NCCL answers "in progress" to a function that has returned `result`.
+  // Waits while NCCL answers "in progress" to a function that has returned `result`: mostly for
+  // some microseconds, in which a thread of NCCL launches.
   void finish(nccl::Result result, const Deadline& deadline);
 
   std::chrono::milliseconds timeout_;
   std::mutex mutex_;                          // NCCL's functions take turns
-  nccl::Communicator communicator_{nullptr};  // null after abort()
+  nccl::Communicator communicator_{nullptr};  // null after release()
 };
+
+// Ends all calls of these communicators on the GPU, with whatever is in their tensors by then. NCCL
+// waits until all have ended, which those of one communicator may do only after those of another:
+// it must be told of all that a rank has at once. Does not wait; a thread of its own does.
+void abort_together(std::vector<nccl::Communicator> communicators);
 
 }  // namespace colossal::comm

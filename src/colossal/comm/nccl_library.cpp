@@ -17,6 +17,8 @@ nccl::Functions load() {
   // Kernels start in the order in which the host has launched them, on whatever streams (NCCL from
   // 2.26 on): all ranks launch them in one order, so none waits for one that has no room to start.
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
+  // A group's ranks are connected when it is made and not in its first calls (from 2.22 on).
+  setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0);
   void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     throw ConfigError(fmt::format(

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include "colossal/base/error.h"
 #include "colossal/comm/nccl_backend.h"
@@ -61,11 +62,51 @@ void NcclWatch::remove(NcclBackend& backend) {
 }
 
 void NcclWatch::check() {
-  const std::lock_guard lock(mutex_);
-  for (NcclBackend* const backend : backends_) {
-    backend->look_for_errors();
-    if (const std::string message = backend->failure(); !message.empty()) throw CommError(message);
+  NcclBackend* failed = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    for (NcclBackend* const backend : backends_) {
+      const std::string message = backend->failure();
+      if (!message.empty()) throw CommError(message);
+      if (backend->has_error()) failed = backend;
+    }
   }
+  if (!failed) return;
+  failed->look_for_errors();
+  throw CommError(failed->failure());
+}
+
+void NcclWatch::check_all_ranks() {
+  try {
+    read_failures();
+  } catch (const c10::Error& error) {
+    throw CommError(
+        fmt::format("rank {}: the store cannot be reached, through which ranks tell "
+                    "each other of failures: {}",
+                    rank_, comm::reason_of(error)));
+  }
+  check();
+}
+
+void NcclWatch::end_rank(const std::string& message) {
+  tell_peers(message);
+  std::vector<nccl::Communicator> communicators;
+  {
+    const std::lock_guard lock(mutex_);
+    for (NcclBackend* const backend : backends_) {
+      backend->record_failure_elsewhere(message);
+      communicators.push_back(backend->release_communicator());
+    }
+  }
+  abort_together(std::move(communicators));
+}
+
+void NcclWatch::abort(const std::string& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (NcclBackend* const backend : backends_) backend->record_abort(why);
+  }
+  end_rank(why);
 }
 
 void NcclWatch::run() {
@@ -73,7 +114,7 @@ void NcclWatch::run() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     lock.unlock();
-    look_at_calls();
+    look_at_calls();  // throws nothing: errors of the GPU are for those who wait for it
     if (std::chrono::steady_clock::now() >= next_exchange) {
       exchange_news();
       next_exchange = std::chrono::steady_clock::now() + exchange_every_;
@@ -133,31 +174,30 @@ NcclWatch::Channels NcclWatch::progress_of(int rank) {
   return channels;
 }
 
-void NcclWatch::tell_peers(const std::string& group, const std::string& why) {
+void NcclWatch::tell_peers(const std::string& why) {
   try {
     const int64_t number = store_->add(kNumFailures, 1);
-    store_->set(key_of_failure(number), value_of(fmt::format("{}\t{}\t{}", rank_, group, why)));
+    store_->set(key_of_failure(number), value_of(fmt::format("{}\t{}", rank_, why)));
   } catch (const std::exception&) {  // the store has gone: peers learn it from their timeout
   }
 }
 
 void NcclWatch::read_failures() {
+  const std::lock_guard reading(reading_);
   while (store_->check({key_of_failure(failures_read_ + 1)})) {
     std::istringstream text(text_of(store_->get(key_of_failure(++failures_read_))));
-    std::string rank, group, why;
+    std::string rank, why;
     std::getline(text, rank, '\t');
-    std::getline(text, group, '\t');
     std::getline(text, why, '\0');
     if (std::stoi(rank) == rank_) continue;
-    const std::lock_guard looking(looking_);
-    std::vector<NcclBackend*> backends;
+    std::string message;
     {
       const std::lock_guard lock(mutex_);
-      backends = backends_;
+      for (NcclBackend* const backend : backends_) {
+        if (backend->record_loss(std::stoi(rank), why)) message = backend->failure();
+      }
     }
-    for (NcclBackend* const backend : backends) {
-      if (group.empty() || group == backend->name()) backend->lose(std::stoi(rank), why);
-    }
+    if (!message.empty()) end_rank(message);
   }
 }
 

@@ -42,9 +42,14 @@ class NcclWatch {
   // Throws CommError if any call of this rank is known to have failed. Calls that have ended before
   // check() is called are known by then.
   void check();
-  // Tells the other ranks that this one cannot use the group of this name any more, or no group if
-  // the name is empty.
-  void tell_peers(const std::string& group, const std::string& why);
+  // Throws CommError if any call of any rank has failed before it has ended on this rank: what it
+  // has left here may then be nonsense, too. Asks the store, which takes some time.
+  void check_all_ranks();
+  // Ends all calls of this rank, because of a failure that was recorded in the group that has it:
+  // tells the other ranks, records the failure in the other groups, and aborts all communicators.
+  void end_rank(const std::string& message);
+  // Likewise, after recording in all groups that the rank has aborted.
+  void abort(const std::string& why);
   // Returns why a call that has begun takes long: which of the group's ranks has not come to it, or
   // which has made another call. group: the name, equal on all ranks.
   std::string reason_of_wait(const std::string& group, const Membership& membership,
@@ -58,6 +63,7 @@ class NcclWatch {
   void exchange_news();
   void publish_progress();
   void read_failures();
+  void tell_peers(const std::string& why);
   Channels progress_of(int rank);
 
   StorePointer store_;
@@ -70,8 +76,8 @@ class NcclWatch {
   std::vector<NcclBackend*> backends_;
   bool stopping_ = false;
 
-  // Of the thread only.
-  std::string published_;
+  std::string published_;  // of the thread only
+  std::mutex reading_;     // guards failures_read_
   int64_t failures_read_ = 0;
 
   std::thread thread_;

@@ -51,7 +51,7 @@ bool is_maximum(const std::string& metric) {
 ControlSums reduce_control(const ControlMessage& mine, const comm::Group& group) {
   const at::Tensor sum = on_device(mine, group.device());
   comm::all_reduce(sum, group, comm::Reason::control);
-  const at::Tensor message = comm::on_host(sum, group);
+  const at::Tensor message = comm::on_host_checked(sum, group);
   ControlSums all;
   all.used.resize(mine.used.size());
   all.metrics.resize(mine.metrics.size());

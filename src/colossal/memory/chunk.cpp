@@ -25,9 +25,11 @@ int64_t alignment_of(const ChunkPlan& plan) {
 }
 
 // Lengthens the buffer of a chunk that ZeRO divides, so that all ranks' shards, and parts of
-// shards, are equal: NCCL gathers and scatters only equal parts in one call without copies.
+// shards, are equal: NCCL gathers and scatters only equal parts in one call without copies. A
+// parameter that has a chunk for itself keeps its length, so that its gradient is adopted without a
+// copy.
 ChunkPlan with_equal_shards(ChunkPlan plan, const ChunkRanks& ranks, int zero) {
-  if (zero == 0) return plan;
+  if (zero == 0 || plan.slots.size() == 1) return plan;
   const int64_t unit = alignment_of(plan) * ranks.shards.size() * ranks.replicas.size();
   plan.numel = (plan.numel + unit - 1) / unit * unit;
   return plan;

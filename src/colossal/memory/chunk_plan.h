@@ -25,7 +25,7 @@ struct Slot {
 struct ChunkPlan {
   std::vector<Slot> slots;  // in the order in which the model uses the parameters
   // Elements of the buffer before ZeRO divides it, with the gaps that align slots to 64 bytes. A
-  // Chunk that ZeRO divides adds some, so that all ranks' shards are equal.
+  // Chunk of several parameters that ZeRO divides adds some, so that all ranks' shards are equal.
   int64_t numel = 0;
   nn::Placement placement;  // that of every parameter, but without `held`, which may differ
   // Whether the parameters are trained. Frozen parameters have chunks of their own, without

@@ -16,7 +16,8 @@ struct Communicator {
   const int rank, ranks, device;
   Pipes pipes;
   std::atomic<bool> aborted{false};
-  std::atomic<int> error{0};                   // what ncclCommGetAsyncError() says
+  std::atomic<int> error{0};  // what ncclCommGetAsyncError() says
+  std::atomic<int> busy{0};   // how often it says first that the last call is in progress
   std::atomic<int64_t> launched{0}, ended{0};  // kernels
 };
 

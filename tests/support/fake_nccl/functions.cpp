@@ -98,20 +98,34 @@ thread_local int depth = 0;
 thread_local std::map<std::pair<Communicator*, emulated_gpu::Stream*>, Kernel> group;
 thread_local std::map<Communicator*, std::shared_ptr<Communicator>> of_group;
 
-void launch_group() {
+thread_local std::vector<std::shared_ptr<Communicator>> aborted_in_group;
+
+// As NCCL does, when it need not block.
+Result launch_group() {
+  constexpr int kTimesInProgress = 2;
   for (auto& [where, kernel] : group) {
+    of_group.at(where.first)->busy = kTimesInProgress;
     launch(std::move(kernel), of_group.at(where.first), *where.second);
   }
+  const bool any = !group.empty();
   group.clear();
   of_group.clear();
+  return any ? Result::in_progress : Result::success;
+}
+
+// Waits for the kernels of communicators that are aborted, as NCCL does.
+void reclaim() {
+  for (const auto& communicator : aborted_in_group) {
+    while (communicator->ended < communicator->launched) usleep(100);
+  }
+  aborted_in_group.clear();
 }
 
 Result call(Kernel kernel, ncclComm* communicator, void* stream) {
   Communicator* const shared = communicator->shared.get();
   of_group[shared] = communicator->shared;
   group[{shared, static_cast<emulated_gpu::Stream*>(stream)}].add(std::move(kernel));
-  if (depth == 0) launch_group();
-  return Result::success;
+  return depth == 0 ? launch_group() : Result::success;
 }
 
 // Sends `count` elements to each rank from its part of `from`, or the same to all, and sums what
@@ -179,14 +193,18 @@ Result ncclCommDestroy(ncclComm* communicator) {
 
 Result ncclCommAbort(ncclComm* communicator) {
   communicator->shared->aborted = true;
+  aborted_in_group.push_back(communicator->shared);
+  if (depth == 0) reclaim();
   delete communicator;
   return Result::success;
 }
 
 Result ncclCommGetAsyncError(ncclComm* communicator, Result* error) {
-  const Communicator& shared = *communicator->shared;
+  Communicator& shared = *communicator->shared;
   *error = static_cast<Result>(shared.error.load());
-  if (*error == Result::success && !shared.pipes.all_have_come()) *error = Result::in_progress;
+  if (*error != Result::success) return Result::success;
+  const bool is_busy = shared.busy > 0 && shared.busy-- > 0;
+  if (is_busy || !shared.pipes.all_have_come()) *error = Result::in_progress;
   return Result::success;
 }
 
@@ -211,8 +229,9 @@ Result ncclGroupStart() {
 }
 
 Result ncclGroupEnd() {
-  if (--depth == 0) launch_group();
-  return Result::success;
+  if (--depth > 0) return Result::success;
+  reclaim();
+  return launch_group();
 }
 
 Result ncclAllReduce(const void* from, void* to, size_t count, Type type, Reduction, ncclComm* comm,

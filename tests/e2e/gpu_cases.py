@@ -8,11 +8,13 @@ import os
 import shutil
 import subprocess
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 from transformers import AutoModelForCausalLM
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from harness import BUILD, COLOSSAL, CORPUS, ROOT, EndToEndTest
+from serve_test import Server
 
 FAMILIES = json.loads((ROOT / "tests" / "support" / "families.json").read_text())
 EXACT = ["--precision.compute=fp64", "--optimizer.learning_rate=1e-2", "--optimizer.eps=1e-6", "--train.steps=3"]
@@ -30,6 +32,8 @@ GPU_ENVIRONMENT = dict(os.environ) if HAS_GPU else dict(os.environ, LD_PRELOAD=s
 NCCL_ENVIRONMENT = dict(os.environ, LD_PRELOAD=f"{BUILD / 'libemulated_gpu.so'}:{BUILD / 'libnccl.so.2'}",
                         EMULATED_GPU_DEVICES="8")
 
+KINDS = ("parameters", "gradients", "optimizer", "activations")
+ON_HOST, ON_NVME = ({f"memory.offload_{kind}": tier for kind in KINDS} for tier in ("host", "nvme"))
 LAYOUTS = {
     "one_rank": ({}, 1),
     "dropout": ({"train.dropout": 0.1}, 1),
@@ -37,13 +41,18 @@ LAYOUTS = {
     "recompute": ({"memory.recompute": "full"}, 1),
     "selective": ({"memory.recompute": "selective"}, 1),
     "activations_on_host": ({"memory.offload_activations": "host"}, 1),
-    "all_on_host": ({f"memory.offload_{kind}": "host" for kind in ("parameters", "gradients", "optimizer", "activations")}, 1),
-    "all_on_nvme": ({f"memory.offload_{kind}": "nvme" for kind in ("parameters", "gradients", "optimizer", "activations")}, 1),
+    "all_on_host": (ON_HOST, 1),
+    "all_on_nvme": (ON_NVME, 1),
+    "all_on_host_accumulation": (ON_HOST | {"train.micro_batch": 5}, 1),
+    "all_on_nvme_accumulation": (ON_NVME | {"train.micro_batch": 5}, 1),
     "optimizer_on_host": ({"memory.offload_optimizer": "host"}, 1),
     "dp": ({}, 3),
     "zero2": ({"parallel.zero": 2, "train.micro_batch": 2}, 2),
     "zero3": ({"parallel.zero": 3}, 3),
     "zero3_host": ({"parallel.zero": 3, "memory.offload_parameters": "host", "memory.offload_optimizer": "host"}, 2),
+    "zero1_host": (ON_HOST | {"parallel.zero": 1, "train.micro_batch": 3}, 2),
+    "zero2_host": (ON_HOST | {"parallel.zero": 2, "train.micro_batch": 2}, 3),
+    "zero3_nvme": (ON_NVME | {"parallel.zero": 3, "train.micro_batch": 3}, 2),
     "gloo": ({"parallel.backend": "gloo"}, 2),
     "tp_1d": ({"parallel.tp": 2}, 2),
     "tp_2d": ({"parallel.tp": 4, "parallel.tp_mode": "2d"}, 4),
@@ -131,6 +140,37 @@ class Gpu(EndToEndTest):
             with self.subTest(bits):
                 self.output_of("generate", "--prompt=import ", "--temperature=0", "--max-new-tokens=24", f"--quantize={bits}",
                                device="gpu")
+
+    # How requests are sampled: on the GPU where it can, else on the host.
+    REQUESTS = [
+        {"temperature": 0}, {"temperature": 1, "seed": 3}, {"temperature": 0.7, "top_p": 0.8, "seed": 4},
+        {"temperature": 1, "seed": 5, "extra_body": {"top_k": 20, "min_p": 0.01}}, {"temperature": 0, "logprobs": 2},
+        {"temperature": 1, "seed": 6, "presence_penalty": 0.5},
+        {"temperature": 1, "seed": 7, "extra_body": {"structured_outputs": {"regex": "[0-9a-f]{8}"}}},
+        {"temperature": 1, "seed": 8, "n": 3}]
+
+    def answers(self, device, *flags):
+        server = Server(self.model(), "--precision.compute=fp64", f"--parallel.device={'cpu' if device == 'cpu' else 'gpu'}",
+                        *flags, environment=environment(device))
+        try:
+            def ask(options):
+                answer = server.client().completions.create(model="tiny", prompt="import ", max_tokens=12, **options)
+                return [choice.text for choice in answer.choices]
+            with ThreadPoolExecutor(len(self.REQUESTS)) as pool:
+                return list(pool.map(ask, self.REQUESTS))
+        finally:
+            server.stop()
+
+    def test_serves(self):
+        of_cpu = self.answers("cpu")
+        self.assertEqual(len(of_cpu[-1]), 3)
+        for flags in ([], ["--memory.offload_parameters=host"], ["--ranks=2", "--parallel.tp=2"], ["--ranks=2", "--parallel.pp=2"]):
+            with self.subTest(flags):
+                self.assertEqual(self.answers("gpu", *flags), of_cpu)
+
+    @unittest.skipIf(HAS_GPU, "for emulated GPUs")
+    def test_nccl_serves(self):
+        self.assertEqual(self.answers("nccl", "--ranks=4", "--parallel.tp=2", "--parallel.pp=2"), self.answers("cpu"))
 
     def test_evaluates(self):
         flags = ["--data", CORPUS, "--json", "--precision.compute=fp64", "--sequence-length=32"]

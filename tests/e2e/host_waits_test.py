@@ -12,7 +12,7 @@ import unittest
 from transformers import AutoModelForCausalLM
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from gpu_cases import FAMILIES, HAS_GPU, NCCL_ENVIRONMENT
+from gpu_cases import EXACT, FAMILIES, HAS_GPU, NCCL_ENVIRONMENT
 from harness import COLOSSAL, EndToEndTest
 
 CONTROL = {"copy to the host colossal::reduce_control": 1}
@@ -76,6 +76,29 @@ class HostWaits(EndToEndTest):
             with self.subTest(family):
                 self.use_folder(self.save(family))
                 self.check(self.training())
+
+    def test_tiers(self):
+        """The host waits for gradients that its CPU uses, here of one chunk, and for no other copy."""
+        self.use("llama-tiny")
+        for ranks, flags, others in (
+                (1, ["--memory.offload_parameters=host"], {}),
+                (1, ["--memory.offload_activations=host"], {}),
+                (1, ["--memory.offload_gradients=host"], {}),
+                (2, ["--memory.offload_parameters=host", "--parallel.zero=1"], {}),
+                (2, ["--memory.offload_parameters=host", "--parallel.zero=3"], {}),
+                (1, ["--memory.offload_optimizer=host"], {"event colossal::memory::TierTransfer::tensor": 1})):
+            with self.subTest(flags=flags):
+                self.check(self.training(*flags, ranks=ranks), CONTROL | others, ranks=ranks)
+
+    def test_generation(self):
+        """The host waits for each token, and for nothing else."""
+        self.use("llama-tiny")
+        self.train(*self.flags("run"), *EXACT, "--parallel.device=cpu")
+        for flags in (["--temperature=0"], ["--temperature=0.8", "--top-k=20", "--top-p=0.9"]):
+            with self.subTest(flags=flags):
+                self.check(lambda tokens: [
+                    str(COLOSSAL), "generate", str(self.newest("run")), "--prompt=import ", f"--max-new-tokens={8 + tokens}",
+                    "--parallel.device=gpu", *flags], {"copy to the host colossal::serve::ForwardPass::collect": 1})
 
     def test_experts(self):
         layers = FAMILIES["mixtral"]["num_hidden_layers"]

@@ -52,10 +52,10 @@ def make_model(folder, positions=POSITIONS):
 class Server:
     """A running `colossal serve`."""
 
-    def __init__(self, folder, *flags):
+    def __init__(self, folder, *flags, environment=None):
         self.process = subprocess.Popen(
             list(map(str, [COLOSSAL, "serve", folder, "--port=0", "--train.threads=1", *self.named(flags)])),
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment)
         self.log, self.ready = [], threading.Event()
         self.port = None
         self.reader = threading.Thread(target=self.read_log)

@@ -60,6 +60,7 @@ struct Problem {
     }
     tokens.sequences = at::tensor(sequences, at::kLong);
     tokens.positions = at::tensor(positions, at::kLong);
+    tokens.longest = *std::ranges::max_element(positions) + 1;
     query = numbers({std::ssize(positions), kHeads, kHeadSize}, 3);
     options = {.window = kind.window, .scale = 0.3};
     if (kind.capped) options.soft_cap = 1.5;
@@ -114,6 +115,7 @@ TEST(PagedAttention, GivesWhatAttentionToTheWholeSequenceGives) {
       const auto [composite, logsumexp] = aten_fallback::paged_attention(
           problem.query, problem.pages.keys, problem.pages.values, std::nullopt, std::nullopt,
           problem.tokens.tables, problem.tokens.sequences, problem.tokens.positions,
+          problem.tokens.longest,
           problem.options.sinks.defined() ? std::optional(problem.options.sinks) : std::nullopt,
           integers, numbers,
           problem.options.relative_bias.defined() ? std::optional(problem.options.relative_bias)
@@ -143,6 +145,7 @@ TEST(PagedAttention, ReadsInt8Pages) {
       const auto [composite, logsumexp] = aten_fallback::paged_attention(
           problem.query, problem.pages.keys, problem.pages.values, keys.scales, values.scales,
           problem.tokens.tables, problem.tokens.sequences, problem.tokens.positions,
+          problem.tokens.longest,
           problem.options.sinks.defined() ? std::optional(problem.options.sinks) : std::nullopt,
           integers, numbers,
           problem.options.relative_bias.defined() ? std::optional(problem.options.relative_bias)

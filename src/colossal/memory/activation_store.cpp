@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
+#include <exception>
 #include <utility>
 
 #include "colossal/base/error.h"
@@ -19,30 +20,31 @@ constexpr size_t kLoadsAhead = 2;
 // A copy of a tensor's storage in a tier, which is copied back to the device on demand.
 class ActivationStore::Stored {
  public:
-  Stored(TierPools& pools, const c10::Storage& storage, at::ScalarType type, Tier tier)
+  // before: what was copied before this in the forward pass; it is needed after this in the
+  // backward pass.
+  Stored(TierPools& pools, const c10::Storage& storage, at::ScalarType type, Tier tier,
+         std::weak_ptr<Stored> before)
       : pools_(pools),
+        before_(std::move(before)),
         original_(storage.getWeakStorageImpl()),
         type_(type),
         numel_(static_cast<int64_t>(storage.nbytes() / c10::elementSize(type))),
         tier_(tier) {
     const at::NoGradGuard no_grad;
-    at::Tensor all = at::empty({0}, options());
-    all.set_(storage, 0, {numel_}, {1});
+    source_ = at::empty({0}, options());
+    source_.set_(storage, 0, {numel_}, {1});
     on_host_ = pools.host_tensor(numel_, type);
-    on_host_.copy_(all);
+    copy_ = pools.copies().to_host(on_host_, source_);
     pools.count_to(tier, MemoryKind::activations, bytes());
-    if (tier == Tier::nvme && !all.is_meta()) {
-      region_ = pools.swap_space().take(io::whole_swap_blocks(bytes()));
-      transfer_ = region_.file->write(region_.offset, host_bytes());
-      writes_ = true;
-    }
     pools.count_at_rest(tier, MemoryKind::activations, bytes());
+    if (!pools.copies().are_asynchronous()) end_copy();
   }
 
   ~Stored() {
     try {
+      copy_.precede_current_stream();  // which may use the memory on the device next
       wait();
-    } catch (const Error&) {  // nothing reads it any more
+    } catch (const std::exception&) {  // nothing reads it any more
     }
     if (region_.file) pools_.swap_space().give(region_);
     if (rests_) pools_.count_at_rest(tier_, MemoryKind::activations, -bytes());
@@ -57,42 +59,68 @@ class ActivationStore::Stored {
            original_.lock().get() == storage.unsafeGetStorageImpl();
   }
 
+  // Releases the storage on the device when it has been copied. To write it to NVMe, the host waits
+  // for the copy.
+  void end_copy() {
+    if (!source_.defined()) return;
+    copy_.precede_current_stream();
+    if (tier_ == Tier::nvme && !source_.is_meta()) {
+      copy_.wait();
+      region_ = pools_.swap_space().take(io::whole_swap_blocks(bytes()));
+      transfer_ = region_.file->write(region_.offset, host_bytes());
+      writes_ = true;
+    }
+    copy_ = {};
+    source_.reset();
+  }
+
   // Releases the host buffer once the data is on NVMe.
   void let_host_go() {
+    end_copy();
     if (tier_ != Tier::nvme || !on_host_.defined() || !writes_) return;
     wait();
     on_host_.reset();
   }
 
   void begin_load() {
+    end_copy();
     if (on_host_.defined() || on_device_.defined() || tier_ != Tier::nvme) return;
     on_host_ = pools_.host_tensor(numel_, type_);
     transfer_ = region_.file->read(region_.offset, host_bytes());
     reads_ = true;
   }
 
-  // Returns the whole storage on the device: [numel_].
+  // Returns the whole storage on the device: [numel_]. Begins to fetch the one that is needed next.
   const at::Tensor& on_device() {
-    if (on_device_.defined()) return on_device_;
-    begin_load();
-    wait();
-    {
-      const MemoryKindScope scope(MemoryKind::activations);
-      on_device_ = at::empty({numel_}, options());
-    }
-    on_device_.copy_(on_host_);
-    on_host_.reset();
-    pools_.count_from(tier_, MemoryKind::activations, bytes());
-    if (tier_ == Tier::host) {  // NVMe keeps its copy until this is destroyed
-      rests_ = false;
-      pools_.count_at_rest(tier_, MemoryKind::activations, -bytes());
-    }
+    fetch();
+    std::exchange(copy_, {}).precede_current_stream();
+    if (const std::shared_ptr<Stored> next = before_.lock()) next->fetch_ahead();
     return on_device_;
   }
 
  private:
   at::TensorOptions options() const {
     return at::TensorOptions().dtype(type_).device(pools_.device());
+  }
+  void fetch_ahead() {
+    if (tier_ == Tier::host && pools_.copies().are_asynchronous()) fetch();
+  }
+  // Begins to copy the storage to the device.
+  void fetch() {
+    if (on_device_.defined()) return;
+    begin_load();
+    wait();
+    {
+      const MemoryKindScope scope(MemoryKind::activations);
+      on_device_ = at::empty({numel_}, options());
+    }
+    copy_ = pools_.copies().to_device(on_device_, on_host_);
+    on_host_.reset();
+    pools_.count_from(tier_, MemoryKind::activations, bytes());
+    if (tier_ == Tier::host) {  // NVMe keeps its copy until this is destroyed
+      rests_ = false;
+      pools_.count_at_rest(tier_, MemoryKind::activations, -bytes());
+    }
   }
   int64_t bytes() const { return numel_ * static_cast<int64_t>(c10::elementSize(type_)); }
   std::span<std::byte> host_bytes() {
@@ -109,11 +137,14 @@ class ActivationStore::Stored {
   }
 
   TierPools& pools_;
+  std::weak_ptr<Stored> before_;
   c10::weak_intrusive_ptr<c10::StorageImpl> original_;
   at::ScalarType type_;
   int64_t numel_;
   Tier tier_;
+  at::Tensor source_;  // the storage, while it is copied to the host
   at::Tensor on_host_, on_device_;
+  Copy copy_;  // the last one, to the host or to the device
   io::SwapSpace::Region region_;
   io::SwapFile::Transfer transfer_;
   bool writes_ = false, reads_ = false;
@@ -146,6 +177,7 @@ ActivationStore::~ActivationStore() = default;
 void ActivationStore::begin_forward() {
   seen_bytes_ = off_device_bytes_ = nvme_bytes_ = 0;
   stored_.clear();
+  last_.reset();
   on_disk_ = std::make_shared<OnDisk>();
 }
 
@@ -176,7 +208,10 @@ std::unique_ptr<SavedTensor> ActivationStore::save(const at::Tensor& tensor) {
   if (!stored) {
     const Tier tier = choose(static_cast<int64_t>(storage.nbytes()));
     if (tier == Tier::device) return keep(tensor);
-    stored = std::make_shared<Stored>(pools_, storage, tensor.scalar_type(), tier);
+    const std::shared_ptr<Stored> before = last_.lock();
+    if (before) before->end_copy();
+    stored = std::make_shared<Stored>(pools_, storage, tensor.scalar_type(), tier, before);
+    last_ = stored;
     stored_[memory] = stored;
     if (tier == Tier::nvme) {
       // Waits for the write of an earlier tensor only, so that the newest writes overlap with

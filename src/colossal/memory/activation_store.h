@@ -29,7 +29,9 @@ class ActivationStore {
   // fractions approach `shares`. Returns the saved tensor. Tensors that are not floating-point are
   // always kept on the device, and do not count in the fractions. If the storage was already copied
   // in this forward pass, for a tensor of the same dtype, it is not copied again. The traffic
-  // counts as MemoryKind::activations. save() and SavedTensor::restore() throw IoError if the disk
+  // counts as MemoryKind::activations. A GPU copies storages while it computes: the last one that
+  // was copied stays on the device until the next is saved, and one of those on the host is fetched
+  // ahead. save() and SavedTensor::restore() throw IoError if the disk
   // fails or host memory cannot be allocated.
   std::unique_ptr<SavedTensor> save(const at::Tensor& tensor);
   // Call this before each forward pass: the fractions are counted anew. Activations of earlier
@@ -53,6 +55,7 @@ class ActivationStore {
   TierShares shares_;
   // Bytes that this forward pass has saved: in all, off the device (host and NVMe), and on NVMe.
   double seen_bytes_ = 0, off_device_bytes_ = 0, nvme_bytes_ = 0;
+  std::weak_ptr<Stored> last_;  // the last one that this forward pass has copied
   // By original storage; an entry is valid only while that storage still exists.
   std::unordered_map<const c10::StorageImpl*, std::weak_ptr<Stored>> stored_;
   std::shared_ptr<OnDisk> on_disk_ = std::make_shared<OnDisk>();  // of this forward pass

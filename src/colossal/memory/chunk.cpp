@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/StreamGuard.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -186,23 +187,41 @@ void Chunk::fetch(const std::function<void()>& arrived) {
   // must take part.
   whole_weights_->take();
   const Range resting = weights_->covers();
+  CopyStreams& copies = memory_.pools.copies();
   const auto place_of = [&](Range elements) {
     return weights_here_.narrow(0, elements.begin, elements.size());
   };
-  if (tiers_.parameters == Tier::nvme) {
-    while (!loads_.empty() || begin_load() > 0) {
-      place_of(loads_.front().range()).copy_(loads_.front().tensor());
-      loads_.pop_front();
-      arrived();
-    }
-    load_begun_ = 0;
-  } else {
-    place_of(resting).copy_(weights_->memory(resting));
+  switch (tiers_.parameters) {
+    case Tier::device:
+      place_of(resting).copy_(weights_->memory(resting));
+      break;
+    case Tier::host:
+      arrival_ = weights_->copy_to_device(resting, place_of(resting));
+      break;
+    case Tier::nvme:
+      while (!loads_.empty() || begin_load() > 0) {
+        arrival_ = copies.to_device(place_of(loads_.front().range()), loads_.front().tensor());
+        loads_.pop_front();
+        arrived();
+      }
+      load_begun_ = 0;
+      break;
   }
   if (tiers_.parameters != Tier::device) {
     memory_.pools.count_from(tiers_.parameters, MemoryKind::parameters, weights_->bytes());
   }
-  if (weights_sharded_) begin_weight_gather();
+  if (!weights_sharded_) return;
+  // The gather follows the copy, and not what the device is given to compute meanwhile.
+  c10::OptionalStreamGuard current;
+  if (tiers_.parameters != Tier::device && copies.stream_to_device()) {
+    current.reset_stream(*copies.stream_to_device());
+  }
+  begin_weight_gather();
+}
+
+void Chunk::wait_for_weights() {
+  std::exchange(arrival_, {}).precede_current_stream();
+  gather_.wait();
 }
 
 bool Chunk::can_fetch_experts() const {
@@ -247,7 +266,9 @@ void Chunk::fetch_all() {
 // read again for each.
 void Chunk::bring(const Range& elements) {
   const at::NoGradGuard no_grad;
-  const at::Tensor place = weights_here_.narrow(0, elements.begin, elements.size());
+  const auto place_of = [&](Range part) {
+    return weights_here_.narrow(0, part.begin, part.size());
+  };
   int64_t moved = elements.size();
   if (tiers_.parameters == Tier::nvme) {
     moved = 0;
@@ -256,11 +277,11 @@ void Chunk::bring(const Range& elements) {
       if (wanted.empty()) continue;
       TierTransfer load(*weights_, span, Tier::host, Access::read, Counted::no);
       moved += span.size();
-      weights_here_.narrow(0, wanted.begin, wanted.size())
-          .copy_(load.tensor().narrow(0, wanted.begin - span.begin, wanted.size()));
+      arrival_ = memory_.pools.copies().to_device(
+          place_of(wanted), load.tensor().narrow(0, wanted.begin - span.begin, wanted.size()));
     }
   } else {
-    place.copy_(weights_->memory(elements));
+    arrival_ = weights_->copy_to_device(elements, place_of(elements));
   }
   memory_.pools.count_from(tiers_.parameters, MemoryKind::parameters,
                            moved * weights_->element_bytes());
@@ -273,7 +294,7 @@ void Chunk::take_weights() {
 void Chunk::release_weights() {
   wanted_ = false;
   if (uses_ > 0) return;
-  gather_.wait();
+  wait_for_weights();
   whole_weights_->give();
 }
 
@@ -282,10 +303,12 @@ void Chunk::end_use() {
 }
 
 void Chunk::take_gradients() {
+  finish_keeping();
   whole_gradients_->take();
 }
 
 bool Chunk::adopt_gradient(const at::Tensor& gradient) {
+  finish_keeping();
   // During the hook, autograd has two tensors of this storage: the leaf's gradient, and the result
   // that it was made of.
   constexpr size_t kOwners = 2;
@@ -342,9 +365,38 @@ void Chunk::finish_reduction(bool last) {
   reduction_.wait();
   for (SlotState& slot : slots) slot.unreduced = false;
   if (!gradients_are_transient()) return;
-  accumulate_reduced_gradients(last);
+  squared_norm_ = 0;
+  if (kept_gradients_) kept_gradients_->take();
+  const bool overlaps =
+      tiers_.gradients != Tier::device && memory_.pools.copies().are_asynchronous();
+  for (const Range& span : held_spans()) {
+    accumulate_reduced_gradients(span, last);
+    if (!overlaps) end_keeping();
+  }
   reduced_ = true;
+  if (!overlaps) whole_gradients_->give();
+}
+
+void Chunk::finish_keeping() {
+  if (keeping_.empty()) return;
+  end_keeping();
   whole_gradients_->give();
+}
+
+void Chunk::end_keeping() {
+  for (; !keeping_.empty(); keeping_.pop_front()) {
+    Keeping& span = keeping_.front();
+    if (!span.kept) {
+      span.copy.precede_current_stream();
+      continue;
+    }
+    const at::Tensor& kept = span.kept->tensor();
+    span.copy.wait();
+    if (span.sums.defined()) ops::accumulate(kept, span.sums);
+    if (span.counted) squared_norm_ += counted_squares(span.kept->range(), kept);
+    span.kept->leave();
+    if (tiers_.gradients == Tier::nvme) memory_.gradient_writes.add(std::move(*span.kept));
+  }
 }
 
 bool Chunk::reduces_tied_apart() const {
@@ -364,23 +416,36 @@ ops::PendingSum Chunk::counted_squares(const Range& span, const at::Tensor& sums
   return ops::squared_norm(sums.narrow(0, counted.begin - span.begin, counted.size()));
 }
 
-void Chunk::accumulate_reduced_gradients(bool last) {
-  squared_norm_ = 0;
-  if (kept_gradients_) kept_gradients_->take();
-  for (const Range& span : held_spans()) {
-    const at::Tensor sums = gradients_here_.narrow(0, span.begin, span.size());
-    TierTransfer visit(*gradients_, span,
-                       tiers_.gradients == Tier::device ? Tier::device : Tier::host,
-                       reduced_ ? Access::update : Access::write, Counted::no);
-    const at::Tensor& kept = visit.tensor();
+void Chunk::accumulate_reduced_gradients(const Range& span, bool last) {
+  const at::Tensor sums = gradients_here_.narrow(0, span.begin, span.size());
+  if (tiers_.gradients == Tier::device) {
+    const at::Tensor kept = gradients_->memory(span);
     if (reduced_) {
       ops::accumulate(kept, sums);
     } else {
       kept.copy_(sums);
     }
     if (last) squared_norm_ += counted_squares(span, kept);
-    visit.leave();
-    if (tiers_.gradients == Tier::nvme) memory_.gradient_writes.add(std::move(visit));
+    return;
+  }
+  TierPools& pools = memory_.pools;
+  CopyStreams& copies = pools.copies();
+  if (!reduced_ && last && copies.are_asynchronous()) squared_norm_ += counted_squares(span, sums);
+  if (!reduced_ && tiers_.gradients == Tier::host && copies.are_asynchronous()) {
+    keeping_.push_back({gradients_->copy_from_device(span, sums)});
+    return;
+  }
+  Keeping& keeping = keeping_.emplace_back();
+  keeping.kept.emplace(*gradients_, span, Tier::host, reduced_ ? Access::update : Access::write,
+                       Counted::no);
+  keeping.counted = last && (reduced_ || !copies.are_asynchronous());
+  if (!reduced_) {
+    keeping.copy = copies.to_host(keeping.kept->tensor(), sums);
+  } else if (copies.are_asynchronous()) {
+    keeping.sums = pools.host_tensor(sums.numel(), sums.scalar_type());
+    keeping.copy = copies.to_host(keeping.sums, sums);
+  } else {
+    keeping.sums = sums;
   }
 }
 
@@ -437,11 +502,17 @@ void Chunk::begin_weight_gather() {
 void Chunk::finish_weight_gather() {
   if (!weights_on_device_) return;
   gather_.wait();
-  for (const Range& span : spans_of({0, numel()}, 0)) {
-    TierTransfer visit(*weights_, span, Tier::host, Access::write, Counted::no);
-    visit.tensor().copy_(weights_here_.narrow(0, span.begin, span.size()));
-    visit.leave();
-    visit.finish();
+  if (tiers_.parameters == Tier::host) {
+    weights_->copy_from_device({0, numel()}, weights_here_).precede_current_stream();
+  } else {
+    for (const Range& span : spans_of({0, numel()}, 0)) {
+      TierTransfer visit(*weights_, span, Tier::host, Access::write, Counted::no);
+      memory_.pools.copies()
+          .to_host(visit.tensor(), weights_here_.narrow(0, span.begin, span.size()))
+          .wait();
+      visit.leave();
+      visit.finish();
+    }
   }
   memory_.pools.count_to(tiers_.parameters, MemoryKind::parameters, weights_->bytes());
   weights_on_device_ = nullptr;
@@ -450,7 +521,7 @@ void Chunk::finish_weight_gather() {
 
 void Chunk::wait_for_collectives() {
   reduction_.wait();
-  gather_.wait();
+  wait_for_weights();
 }
 
 }  // namespace colossal::memory

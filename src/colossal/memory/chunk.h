@@ -177,16 +177,17 @@ class Chunk {
   // weights are sharded, begins to all-gather them and returns: the weights are whole after
   // wait_for_weights(). Collective over ranks.shards if weights are sharded.
   void fetch(const std::function<void()>& arrived);
-  // Waits for the all-gather of weights that is in progress, begun by fetch() or, after an update,
-  // by begin_weight_gather(). Returns at once if there is none.
-  void wait_for_weights() { gather_.wait(); }
+  // Waits for the weights that fetch() has begun to copy to the device, and for the all-gather that
+  // fetch() or, after an update, begin_weight_gather() has begun. On a GPU, the current stream
+  // waits instead of the host. Returns at once if there is nothing to wait for.
+  void wait_for_weights();
   // Returns whether fetch_when_used() may replace fetch(): whether the chunk has only stacks of
   // experts that are not packed (Parameter::packed), and its weights are offloaded but not sharded.
   bool can_fetch_experts() const;
   // Allocates the whole weights, but fetches none. fetch_experts() then fetches the experts e of a
   // slot with counts[e] > 0 that are not on the device yet; counts[e]: number of rows routed to
   // expert e. fetch_all() fetches all experts that are not on the device yet. Both wait for the
-  // copies. After a fetch(), both do nothing.
+  // copies as wait_for_weights() does. After a fetch(), both do nothing.
   void fetch_when_used();
   void fetch_experts(size_t slot, const std::vector<int64_t>& counts);
   void fetch_all();
@@ -217,14 +218,17 @@ class Chunk {
   //   continue_reduction()  waits for this sum and begins to sum over ranks.replicas. Collective
   //                         over ranks.replicas. May be left out; finish_reduction() then calls
   //                         it.
-  //   finish_reduction()    waits for all sums. gradients() then has the sums over ranks and over
-  //                         the micro-batches of the step so far; if gradients are on NVMe, only
-  //                         when ChunkMemory::gradient_writes are finished. last: whether this is
-  //                         the last reduction of the step.
+  //   finish_reduction()    waits for all sums, and begins to move them to their tier. last:
+  //                         whether this is the last reduction of the step.
+  //   finish_keeping()      waits until they have come there, and releases the whole gradients. On
+  //                         the CPU, finish_reduction() has done so. gradients() then has the sums
+  //                         over ranks and over the micro-batches of the step so far; if gradients
+  //                         are on NVMe, only when ChunkMemory::gradient_writes are finished.
   void begin_reduction();
   void continue_reduction();
   void finish_reduction(bool last);
-  // Sums gradients() over ranks.ends. Call this after the step's last reduction, when its
+  void finish_keeping();
+  // Sums gradients() over ranks.ends. Call this after the step's last finish_keeping(), when its
   // gradient_writes are finished; this may begin further ones. Collective over ranks.ends.
   void sum_over_ends();
   // Returns whether gradients are sharded (ZeRO stages 2 and 3), so that they are reduced after
@@ -270,8 +274,10 @@ class Chunk {
   void zero_missing_gradients();
   // Counts the bytes that accumulate_reduced_gradients() will move to and from the gradients' tier.
   void count_kept_sums();
-  // Adds the reduced gradients of a micro-batch to gradients().
-  void accumulate_reduced_gradients(bool last);
+  // Adds reduced gradients of a micro-batch, the elements `span`, to gradients(): at once if they
+  // are stored on the device; else finish_keeping() ends what this begins.
+  void accumulate_reduced_gradients(const Range& span, bool last);
+  void end_keeping();  // waits for keeping_ and empties it
   // Returns the sum of squares of the elements of a span that are in `part`. sums: [span].
   ops::PendingSum counted_squares(const Range& span, const at::Tensor& sums) const;
   std::vector<Range> held_spans() const;  // the spans of `held`
@@ -294,6 +300,7 @@ class Chunk {
   // After fetch_when_used(): whether each expert of each slot is on the device, [slots][experts].
   // Empty after a fetch().
   std::vector<std::vector<bool>> experts_on_device_;
+  Copy arrival_;       // of weights from the host, in progress
   comm::Work gather_;  // all-gather of weights in progress
   int uses_ = 0;       // number of uses in progress
   bool wanted_ = false;
@@ -301,6 +308,15 @@ class Chunk {
   comm::Work reduction_;      // reduction of gradients in progress
   bool sums_shards_ = false;  // whether reduction_ is over ranks.shards, and ranks.replicas follow
   bool reduced_ = false;      // whether gradients() has sums of this step
+  // A span of reduced gradients on its way to a tier other than the device.
+  struct Keeping {
+    Copy copy;
+    // The gradients of the step so far, on the host; nullopt if the copy is all that is to be done.
+    std::optional<TierTransfer> kept{};
+    at::Tensor sums{};     // of this micro-batch, on the host; undefined if copied into `kept`
+    bool counted = false;  // whether their squares are part of the norm, and not counted yet
+  };
+  std::deque<Keeping> keeping_;
   // For transient gradients: squared_gradient_norm(), computed by the last reduction.
   ops::PendingSum squared_norm_;
 };

@@ -56,6 +56,7 @@ void GradientReducer::begin_step() {
 void GradientReducer::begin_backward(bool last, int stage) {
   // Finish the reductions of the previous pass: this one fills their buffers again.
   while (!reducing_.empty()) finish_oldest_reduction();
+  finish_keeping();
   last_pass_ = last;
   stage_ = stage;
   launch_order_ = &launch_orders_[stage];
@@ -150,6 +151,14 @@ void GradientReducer::finish_oldest_reduction() {
   const auto [chunk, tied] = reducing_.front();
   chunk->finish_reduction(last_pass_ && !tied);
   reducing_.pop_front();
+  // A GPU moves the gradients to their tier while it computes the next chunk's.
+  if (keeping_ != chunk) finish_keeping();
+  keeping_ = chunk;
+}
+
+void GradientReducer::finish_keeping() {
+  if (keeping_) keeping_->finish_keeping();
+  keeping_ = nullptr;
 }
 
 void GradientReducer::end_backward() {
@@ -160,6 +169,7 @@ void GradientReducer::end_backward() {
 void GradientReducer::finish() {
   launched_last_ = nullptr;
   while (!reducing_.empty()) finish_oldest_reduction();
+  finish_keeping();
   for (Chunk* chunk : trained_) {
     if (!chunk->gradients_are_transient()) chunk->finish_reduction(/*last=*/true);
   }

@@ -80,6 +80,7 @@ class GradientReducer {
   void launch_ready_chunks();
   void launch(const Launch& next);
   void finish_oldest_reduction();
+  void finish_keeping();
 
   std::vector<Chunk*> trained_;  // the chunk used last is first
   ChunkMemory& memory_;
@@ -92,6 +93,7 @@ class GradientReducer {
   int stage_ = 0;                                      // stage of the running backward pass
   bool last_pass_ = false;          // whether the running backward pass is its stage's last
   Chunk* launched_last_ = nullptr;  // its reduction may have to be continued
+  Chunk* keeping_ = nullptr;        // the last reduced one, whose gradients may go to their tier
   std::deque<Launch> reducing_;     // launched, transient gradients not released yet; oldest first
   HeldGradients* held_ = nullptr;  // where the running pass holds back gradients; null: it does not
 };

@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "colossal/base/error.h"
@@ -54,6 +55,20 @@ StoredTensor::~StoredTensor() {
 }
 
 at::Tensor StoredTensor::memory(Range range) const {
+  arriving_.wait();
+  return view(range);
+}
+
+Copy StoredTensor::copy_to_device(Range range, const at::Tensor& to) const {
+  return pools_.copies().to_device(to, view(range));
+}
+
+Copy StoredTensor::copy_from_device(Range range, const at::Tensor& from) {
+  arriving_ = pools_.copies().to_host(view(range), from);
+  return arriving_;
+}
+
+at::Tensor StoredTensor::view(Range range) const {
   COLOSSAL_CHECK(memory_.defined(), "elements {} to {} of a tensor on {}", range.begin, range.end,
                  tier_name(tier_));
   return memory_.narrow(0, range.begin - covers_.begin, range.size());
@@ -131,8 +146,9 @@ TierTransfer::TierTransfer(StoredTensor& tensor, Range range, Tier place, Access
 
 TierTransfer::~TierTransfer() {
   try {
+    arriving_.precede_current_stream();  // which may use the memory next
     finish();
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     // Code that needs the data calls finish() or tensor(), which throw. Here, nothing needs it any
     // more.
   }
@@ -169,7 +185,9 @@ void TierTransfer::for_each_span(
 void TierTransfer::bring() {
   count(/*to=*/false);
   if (tensor_->tier_ != Tier::nvme) {
-    here_.copy_(tensor_->memory(range_));
+    arriving_ = place_ == Tier::device
+                    ? tensor_->copy_to_device(range_, here_)
+                    : tensor_->pools_.copies().to_host(here_, tensor_->memory(range_));
     return;
   }
   arrived_ = false;
@@ -187,8 +205,14 @@ const at::Tensor& TierTransfer::tensor() {
   if (!std::exchange(arrived_, true)) {
     finish();
     const at::NoGradGuard no_grad;
-    if (place_ == Tier::device) here_.copy_(staging_);
+    if (place_ == Tier::device) arriving_ = tensor_->pools_.copies().to_device(here_, staging_);
   }
+  if (place_ == Tier::device) {
+    arriving_.precede_current_stream();
+  } else {
+    arriving_.wait();
+  }
+  arriving_ = {};
   return here_;
 }
 
@@ -198,12 +222,19 @@ void TierTransfer::leave() {
   // Nobody has asked for the elements, which are still being read: they are unchanged.
   if (!arrived_) return;
   count(/*to=*/true);
-  if (tensor_->tier_ != Tier::nvme) {
-    tensor_->memory(range_).copy_(here_);
+  tensor();  // what comes must not overtake what goes
+  CopyStreams& copies = tensor_->pools_.copies();
+  if (tensor_->tier_ == Tier::device) {
+    // Whatever uses the elements next does so on the current stream.
+    copies.to_device(tensor_->memory(range_), here_).precede_current_stream();
+    return;
+  }
+  if (tensor_->tier_ == Tier::host) {
+    leaving_ = tensor_->copy_from_device(range_, here_);
     return;
   }
   if (here_.is_meta()) return;
-  if (place_ == Tier::device) staging_.copy_(here_);
+  if (place_ == Tier::device) copies.to_host(staging_, here_).wait();
   for_each_span([&](size_t index, int64_t offset, std::span<std::byte> bytes) {
     transfers_.push_back(tensor_->pools_.swap().write(offset, bytes));
     tensor_->written_[index] = true;
@@ -211,6 +242,7 @@ void TierTransfer::leave() {
 }
 
 void TierTransfer::finish() {
+  std::exchange(leaving_, {}).precede_current_stream();
   // Waits for every transfer, even after one has failed, because their memory is freed next.
   std::string failure;
   for (const io::SwapFile::Transfer& transfer : std::exchange(transfers_, {})) {

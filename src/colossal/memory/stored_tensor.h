@@ -45,9 +45,15 @@ class StoredTensor {
   int64_t element_bytes() const { return static_cast<int64_t>(c10::elementSize(type_)); }
   int64_t bytes() const { return covers_.size() * element_bytes(); }
 
-  // Returns a view of the elements `range` where they are stored, on the device or the host. Throws
-  // InternalError if the tensor is on NVMe.
+  // Returns a view of the elements `range` where they are stored, on the device or the host, after
+  // the copies that copy_from_device() has begun. Throws InternalError if the tensor is on NVMe.
   at::Tensor memory(Range range) const;
+
+  // Of a tensor on the host: begin to copy the elements `range` to or from a tensor on the device
+  // (CopyStreams). A copy to the device sees what earlier copies from it have brought, if these
+  // precede the current stream.
+  Copy copy_to_device(Range range, const at::Tensor& to) const;
+  Copy copy_from_device(Range range, const at::Tensor& from);
 
   // Read and write elements, and wait for the disk. Used for initial values, checkpoints and error
   // messages: the traffic is not counted. read() returns the elements `range`: a view if the tensor
@@ -62,6 +68,7 @@ class StoredTensor {
     return offset_ + (element - covers_.begin) * element_bytes();
   }
   Range span_of(int64_t element) const;  // the whole span that has `element`
+  at::Tensor view(Range range) const;    // memory(), without waiting
 
   Tier tier_;
   Range covers_;
@@ -69,6 +76,7 @@ class StoredTensor {
   MemoryKind kind_;
   TierPools& pools_;
   at::Tensor memory_;          // [covers_.size()]; undefined if on NVMe
+  Copy arriving_;              // if on the host: the last copy_from_device()
   int64_t offset_ = 0;         // if on NVMe: where the region begins in the file, in bytes
   std::vector<bool> written_;  // if on NVMe: whether each span was written
 };
@@ -99,15 +107,16 @@ class TierTransfer {
 
   Range range() const { return range_; }
   // Waits for the elements and returns them at `place`, [range.size()]: a view if the StoredTensor
-  // is stored there, else a copy. Throws IoError if the disk fails or returns other bytes than were
+  // is stored there, else a copy. For elements that come to a GPU, the current stream waits instead
+  // of the host. Throws IoError if the disk fails or returns other bytes than were
   // written.
   const at::Tensor& tensor();
   // Begins to move the elements back, unless Access is read, or tensor() was never called for
   // elements that are read from NVMe. Without leave(), changes to a copy are lost. tensor() must
   // not be used afterwards.
   void leave();
-  // Waits for reads or writes in progress. Throws IoError. The destructor waits, too, but ignores
-  // errors.
+  // Waits for reads or writes of the file in progress; the current stream waits for copies from the
+  // device. Throws IoError. The destructor does so, too, but ignores errors.
   void finish();
 
  private:
@@ -127,6 +136,8 @@ class TierTransfer {
   at::Tensor here_;     // what tensor() returns
   at::Tensor staging_;  // the elements on the host, if the StoredTensor is on NVMe
   bool arrived_ = true;
+  Copy arriving_;  // to `place`, if the StoredTensor is on the device or the host
+  Copy leaving_;   // to the StoredTensor, if it is on the host
   std::vector<io::SwapFile::Transfer> transfers_;  // reads or writes of the file in progress
 };
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "colossal/base/error.h"
-#include "colossal/io/transfer_memory.h"
+#include "colossal/memory/host_block.h"
 
 namespace colossal::memory {
 
@@ -61,11 +61,13 @@ const TierShares& Tiers::of(MemoryKind kind) const {
 
 // Host buffers, which LibTorch's allocators do not see.
 struct TierPools::HostBooks {
+  explicit HostBooks(at::Device to) : device(to) {}
+
   // Most freed blocks that are kept for reuse, so that the system need not provide new pages each
   // time.
   static constexpr size_t kMaxFree = 16;
 
-  using Block = std::shared_ptr<io::TransferMemory>;
+  using Block = std::shared_ptr<HostBlock>;
   static int64_t size_of(const Block& block) { return std::ssize(block->bytes()); }
 
   Block take(int64_t size) {
@@ -77,7 +79,7 @@ struct TierPools::HostBooks {
       return block;
     }
     try {
-      Block made = std::make_shared<io::TransferMemory>(size);
+      Block made = std::make_shared<HostBlock>(size, device);
       bytes += size;
       peak = std::max(peak, bytes);
       return made;
@@ -95,6 +97,7 @@ struct TierPools::HostBooks {
     free.erase(free.begin());
   }
 
+  const at::Device device;
   std::mutex mutex;
   int64_t bytes = 0, peak = 0;
   std::vector<Block> free;
@@ -103,7 +106,8 @@ struct TierPools::HostBooks {
 TierPools::TierPools(at::Device device, std::string nvme_path)
     : device_(device),
       nvme_path_(std::move(nvme_path)),
-      host_(std::make_shared<HostBooks>()),
+      host_(std::make_shared<HostBooks>(device)),
+      copies_(device),
       swap_space_(nvme_path_) {}
 
 at::Tensor TierPools::host_tensor(int64_t numel, at::ScalarType type) {
@@ -112,6 +116,7 @@ at::Tensor TierPools::host_tensor(int64_t numel, at::ScalarType type) {
     const MemoryScope uncounted;  // host memory is not counted as the device's
     return at::empty({numel}, options.device(at::kMeta));
   }
+  copies_.release_done();
   const HostBooks::Block block = host_->take(io::whole_swap_blocks(
       std::max<int64_t>(1, numel) * static_cast<int64_t>(c10::elementSize(type))));
   return at::from_blob(

@@ -15,6 +15,7 @@
 
 #include "colossal/io/swap_file.h"
 #include "colossal/io/swap_space.h"
+#include "colossal/memory/copy_streams.h"
 #include "colossal/memory/memory_ledger.h"
 
 namespace colossal::memory {
@@ -72,13 +73,16 @@ class TierPools {
 
   at::Device device() const { return device_; }
 
-  // Returns a tensor in host memory, [numel], with arbitrary contents. The address and the size of
-  // its memory are multiples of io::kSwapBlock. Returns a meta tensor if the device is meta. Throws
-  // IoError if the memory cannot be allocated.
+  // Returns a tensor in host memory, [numel], with arbitrary contents, pinned if the device is a
+  // GPU. The address and the size of its memory are multiples of io::kSwapBlock. Returns a meta
+  // tensor if the device is meta. Throws IoError if the memory cannot be allocated.
   at::Tensor host_tensor(int64_t numel, at::ScalarType type);
   // Returns the peak, since construction, of the bytes of allocated host memory, including released
   // memory that is kept for reuse.
   int64_t host_peak_bytes() const;
+
+  // Copies between the device and host memory.
+  CopyStreams& copies() { return copies_; }
 
   // Reserves a region of the NVMe file, and returns the region's offset in bytes. Reserve all
   // regions before open_swap().
@@ -117,6 +121,7 @@ class TierPools {
   at::Device device_;
   std::string nvme_path_;
   std::shared_ptr<HostBooks> host_;
+  CopyStreams copies_;
   int64_t swap_bytes_ = 0;              // sum of the reserved regions
   std::unique_ptr<io::SwapFile> swap_;  // null before open_swap(), or if nothing is reserved
   io::SwapSpace swap_space_;

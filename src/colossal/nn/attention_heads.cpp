@@ -16,7 +16,7 @@ AttentionHeads::AttentionHeads(const AttentionOptions& options, const LocalHeads
       keys_(here.keys.size()),
       rotary_(options.rotary) {
   if (rotary_.base > 0 && !rotary_.depends_on_length()) {
-    frequencies_ = DeviceTable(ops::rotary_frequencies(options.rotary, options.head_size));
+    frequencies_ = ops::DeviceTable(ops::rotary_frequencies(options.rotary, options.head_size));
   }
   std::vector<int64_t> key_of_query;
   for (int64_t query = here.queries.begin; query < here.queries.end; ++query) {
@@ -30,7 +30,7 @@ AttentionHeads::AttentionHeads(const AttentionOptions& options, const LocalHeads
   for (int64_t i = 0; i < queries_; ++i) {
     even = even && key_of_query[i] - seen_.begin == i * seen_.size() / queries_;
   }
-  if (!even) key_of_query_ = DeviceTable(at::tensor(key_of_query, at::kLong));
+  if (!even) key_of_query_ = ops::DeviceTable(at::tensor(key_of_query, at::kLong));
 }
 
 at::Tensor AttentionHeads::apply_rotary(const at::Tensor& qkv, const StepContext& context) const {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "colossal/nn/builder.h"
-#include "colossal/nn/device_table.h"
+#include "colossal/ops/device_table.h"
 
 namespace colossal::nn {
 
@@ -62,11 +62,11 @@ class AttentionHeads {
   int64_t queries_, keys_;  // Q and K
   ops::RotaryOptions rotary_;
   // Undefined if there is no rotation, or if the frequencies depend on the sequence length.
-  DeviceTable frequencies_;
+  ops::DeviceTable frequencies_;
   Range seen_;  // the key heads, among this rank's, that this rank's query heads attend to
   // [Q] int64: index, among this rank's key heads, of the key head of each query head. Undefined if
   // every key head in seen_ serves the same number of query heads.
-  DeviceTable key_of_query_;
+  ops::DeviceTable key_of_query_;
 };
 
 }  // namespace colossal::nn

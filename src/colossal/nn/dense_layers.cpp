@@ -39,7 +39,7 @@ DenseRelativeBias::DenseRelativeBias(ParameterHandle table, const RelativeBiasOp
   for (int64_t d = -options.max_distance; d <= options.max_distance; ++d) {
     buckets.push_back(relative_bucket(d, options));
   }
-  buckets_ = DeviceTable(at::tensor(buckets, at::kLong));
+  buckets_ = ops::DeviceTable(at::tensor(buckets, at::kLong));
 }
 
 at::Tensor DenseRelativeBias::forward(const StepContext& context) {

@@ -12,7 +12,6 @@
 
 #include "colossal/nn/attention_heads.h"
 #include "colossal/nn/builder.h"
-#include "colossal/nn/device_table.h"
 #include "colossal/nn/head_options.h"
 #include "colossal/nn/key_value_store.h"
 #include "colossal/nn/low_rank_adapter.h"
@@ -20,6 +19,7 @@
 #include "colossal/nn/token_table.h"
 #include "colossal/nn/vocabulary_head_parts.h"
 #include "colossal/ops/attention/attention.h"
+#include "colossal/ops/device_table.h"
 
 namespace colossal::nn {
 
@@ -47,7 +47,7 @@ class DenseRelativeBias : public RelativeBias {
 
  private:
   ParameterHandle table_;
-  DeviceTable buckets_;  // [2 * max_distance + 1] int64: the bucket of each distance
+  ops::DeviceTable buckets_;  // [2 * max_distance + 1] int64: the bucket of each distance
 };
 
 // Returns the row indices of `positions` in a position table in which position 0 has row

@@ -140,7 +140,7 @@ LocalExperts::LocalExperts(ExpertsParts parts) : parts_(std::move(parts)) {
   auto* const places = table.mutable_data_ptr<int64_t>();
   for (int64_t place = 0; place < experts; ++place) places[order[place]] = place;
   places[experts] = experts;
-  place_of_expert_ = DeviceTable(table);
+  place_of_expert_ = ops::DeviceTable(table);
   for (size_t place = 0; place < expected_.size(); ++place) {
     expected_[place] = parts_.places.expected[order[place]];
   }

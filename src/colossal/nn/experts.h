@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "colossal/nn/device_table.h"
 #include "colossal/nn/expert_adapter.h"
 #include "colossal/nn/expert_capacity.h"
 #include "colossal/nn/layers.h"
@@ -21,6 +20,7 @@
 #include "colossal/nn/router.h"
 #include "colossal/ops/activation.h"
 #include "colossal/ops/clamped_gate.h"
+#include "colossal/ops/device_table.h"
 
 namespace colossal::nn {
 
@@ -179,7 +179,7 @@ class LocalExperts : public Experts {
   ExpertsParts parts_;
   // [experts + 1] int64: the place of each expert; the last element is the number of experts, which
   // stands for a dropped choice. Undefined: expert i is at place i.
-  DeviceTable place_of_expert_;
+  ops::DeviceTable place_of_expert_;
   std::vector<int64_t> expected_;  // ExpertPlaces::expected, by place
 };
 

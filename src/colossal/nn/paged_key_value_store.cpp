@@ -43,14 +43,15 @@ void PagedKeyValueStore::begin_step(const std::vector<PagedChunk>& chunks) {
   }
   const at::Tensor tables = at::zeros({std::ssize(chunks), most_pages}, at::kLong);
   together_.clear();
-  alone_ = 0;
+  alone_ = {};
   for (int64_t sequence = 0; sequence < std::ssize(chunks); ++sequence) {
     const PagedChunk& chunk = chunks[sequence];
     const bool alone = options_.each_token_alone || chunk.alone || chunk.positions.size() == 1;
     COLOSSAL_CHECK(!alone || together_.empty(), "chunk {}: single tokens after longer chunks",
                    sequence);
     if (!alone) {
-      together_.push_back({std::ssize(pages), chunk.positions, at::tensor(chunk.pages, at::kLong)});
+      together_.push_back({std::ssize(pages), chunk.positions,
+                           ops::DeviceTable(at::tensor(chunk.pages, at::kLong))});
     }
     std::ranges::copy(chunk.pages, tables.mutable_data_ptr<int64_t>() + sequence * most_pages);
     for (int64_t position = chunk.positions.begin; position < chunk.positions.end; ++position) {
@@ -60,11 +61,18 @@ void PagedKeyValueStore::begin_step(const std::vector<PagedChunk>& chunks) {
       sequences.push_back(sequence);
       positions.push_back(position);
     }
-    if (alone) alone_ += chunk.positions.size();
+    if (!alone) continue;
+    alone_.count += chunk.positions.size();
+    alone_.longest = std::max(alone_.longest, chunk.positions.end);
   }
-  page_of_token_ = at::tensor(pages, at::kLong);
-  slot_of_token_ = at::tensor(places, at::kLong);
-  tokens_alone_ = {tables, at::tensor(sequences, at::kLong), at::tensor(positions, at::kLong)};
+  const auto table = [](const std::vector<int64_t>& numbers) {
+    return ops::DeviceTable(at::tensor(numbers, at::kLong));
+  };
+  page_of_token_ = table(pages);
+  slot_of_token_ = table(places);
+  alone_.tables = ops::DeviceTable(tables);
+  alone_.sequences = table(sequences);
+  alone_.positions = table(positions);
 }
 
 void PagedKeyValueStore::copy_page(int64_t from, int64_t to) {
@@ -80,13 +88,15 @@ void PagedKeyValueStore::copy_page(int64_t from, int64_t to) {
 
 void PagedKeyValueStore::write(const ops::KeyValuePages& layer, const at::Tensor& keys,
                                const at::Tensor& values) {
-  ops::write_to_pages(layer, keys.squeeze(0), values.squeeze(0), page_of_token_, slot_of_token_);
+  const at::Device device = keys.device();
+  ops::write_to_pages(layer, keys.squeeze(0), values.squeeze(0), page_of_token_.on(device),
+                      slot_of_token_.on(device));
 }
 
 // layer: [pages, kv_heads, page_size]. scales: [1, kv_heads, tokens].
 void PagedKeyValueStore::write_scales(const at::Tensor& layer, const at::Tensor& scales) {
   at::Tensor rows = layer.permute({0, 2, 1});
-  rows.index_put_({page_of_token_.to(layer.device()), slot_of_token_.to(layer.device())},
+  rows.index_put_({page_of_token_.on(layer.device()), slot_of_token_.on(layer.device())},
                   scales.squeeze(0).transpose(0, 1));
 }
 
@@ -114,9 +124,9 @@ at::Tensor PagedKeyValueStore::attend(
   ops::KeyValuePages& layer = layers_.at(index);
   if (!layer.keys.defined()) layer = make_pages(given_keys, given_values);
   const int64_t tokens = queries.size(2);
-  COLOSSAL_CHECK(queries.size(0) == 1 && tokens == page_of_token_.numel(),
+  COLOSSAL_CHECK(queries.size(0) == 1 && tokens == page_of_token_.on_host().numel(),
                  "{} rows of {} tokens, {} in the step", queries.size(0), tokens,
-                 page_of_token_.numel());
+                 page_of_token_.on_host().numel());
   // A rank that works only on tokens of other ranks has no tokens itself.
   if (tokens == 0) return queries.new_empty({1, queries.size(1), 0, given_values.size(3)});
   at::Tensor keys = given_keys, values = given_values;
@@ -135,9 +145,10 @@ at::Tensor PagedKeyValueStore::attend(
   }
   const at::Tensor rows = queries.squeeze(0).transpose(0, 1);
   std::vector<at::Tensor> parts;
-  if (alone_ > 0)
+  if (alone_.count > 0) {
     parts.push_back(
-        attend_alone(layer, rows.narrow(0, 0, alone_), options, rows_with_virtual_tokens));
+        attend_alone(layer, rows.narrow(0, 0, alone_.count), options, rows_with_virtual_tokens));
+  }
   for (const JointChunk& chunk : together_) {
     ops::AttentionOptions of_chunk = options;
     of_chunk.virtual_tokens = virtual_tokens_of_row(chunk.row, options, rows_with_virtual_tokens);
@@ -150,7 +161,8 @@ at::Tensor PagedKeyValueStore::attend(
 at::Tensor PagedKeyValueStore::attend_alone(
     const ops::KeyValuePages& layer, const at::Tensor& rows, const ops::AttentionOptions& options,
     const std::vector<RowsWithVirtualTokens>& rows_with_virtual_tokens) const {
-  const ops::AttentionResult seen = ops::paged_attention(rows, layer, tokens_alone_, options);
+  const ops::AttentionResult seen =
+      ops::paged_attention(rows, layer, alone_.on(rows.device()), options);
   if (options.virtual_tokens.count() == 0 && rows_with_virtual_tokens.empty()) return seen.output;
   // Views [tokens, heads, size] as [1, heads, tokens, size].
   const auto as_sequence = [](const at::Tensor& x) { return x.unsqueeze(0).transpose(1, 2); };
@@ -158,10 +170,11 @@ at::Tensor PagedKeyValueStore::attend_alone(
   const bool one_by_one =
       options_.each_token_alone || rule.window > 0 || !rule.alibi_slopes.empty();
   const at::Tensor output = seen.output.to(seen.logsumexp.scalar_type());
-  const auto* positions = tokens_alone_.positions.const_data_ptr<int64_t>();
-  for (int64_t row = 0, count = 0; row < alone_; row += count) {
+  const auto* positions = alone_.positions.on_host().const_data_ptr<int64_t>();
+  for (int64_t row = 0, count = 0; row < alone_.count; row += count) {
     const ops::VirtualTokens tokens = virtual_tokens_of_row(row, options, rows_with_virtual_tokens);
-    count = one_by_one ? 1 : std::min(alone_, end_of_rows(row, rows_with_virtual_tokens)) - row;
+    count =
+        one_by_one ? 1 : std::min(alone_.count, end_of_rows(row, rows_with_virtual_tokens)) - row;
     if (tokens.count() == 0) continue;
     // The positions are right for the first row only. They matter only if rows are passed one by
     // one; otherwise each row sees all virtual tokens.
@@ -189,7 +202,7 @@ at::Tensor PagedKeyValueStore::attend_together(const ops::KeyValuePages& layer,
   if (before > begin) {
     const int64_t end_page = (before + options_.page_size - 1) / options_.page_size;
     const at::Tensor pages =
-        chunk.pages.narrow(0, first_page, end_page - first_page).to(layer.keys.device());
+        chunk.pages.on(layer.keys.device()).narrow(0, first_page, end_page - first_page);
     // Reorders [pages, kv_heads, page_size, size] to [1, kv_heads, positions, size].
     const auto in_order = [&](const at::Tensor& taken) {
       return taken.transpose(0, 1).flatten(1, 2).narrow(1, 0, before - begin).unsqueeze(0);

@@ -12,6 +12,7 @@
 #include "colossal/base/range.h"
 #include "colossal/nn/key_value_store.h"
 #include "colossal/ops/attention/paged_attention.h"
+#include "colossal/ops/device_table.h"
 
 namespace colossal::nn {
 
@@ -71,9 +72,9 @@ class PagedKeyValueStore : public KeyValueStore {
  private:
   // A chunk whose attention is computed in one call.
   struct JointChunk {
-    int64_t row = 0;   // index of the chunk's first token among the step's tokens
-    Range positions;   // PagedChunk::positions
-    at::Tensor pages;  // PagedChunk::pages, int64 on the host
+    int64_t row = 0;         // index of the chunk's first token among the step's tokens
+    Range positions;         // PagedChunk::positions
+    ops::DeviceTable pages;  // PagedChunk::pages, int64
   };
 
   // Allocates the pages of a layer whose keys and values are like these in type and sizes.
@@ -81,7 +82,7 @@ class PagedKeyValueStore : public KeyValueStore {
   // Write the step's tokens into the pages of a layer: keys and values, or the scales of either.
   void write(const ops::KeyValuePages& layer, const at::Tensor& keys, const at::Tensor& values);
   void write_scales(const at::Tensor& layer, const at::Tensor& scales);
-  // Computes the attention of the leading alone_ tokens. rows: their queries, [tokens, heads,
+  // Computes the attention of the tokens of alone_. rows: their queries, [tokens, heads,
   // head_size]. Returns [tokens, heads, value_size].
   at::Tensor attend_alone(const ops::KeyValuePages& layer, const at::Tensor& rows,
                           const ops::AttentionOptions& options,
@@ -94,10 +95,18 @@ class PagedKeyValueStore : public KeyValueStore {
 
   PagedKeyValueOptions options_;
   std::vector<ops::KeyValuePages> layers_;
-  // For each token of the step: its page, and its index within the page. Int64 on the host.
-  at::Tensor page_of_token_, slot_of_token_;
-  int64_t alone_ = 0;  // number of leading tokens whose attention is computed separately
-  ops::PagedTokens tokens_alone_;  // these tokens
+  // For each token of the step: its page, and its index within the page. Int64.
+  ops::DeviceTable page_of_token_, slot_of_token_;
+  // The leading tokens whose attention is computed separately.
+  struct TokensAlone {
+    int64_t count = 0;
+    ops::DeviceTable tables, sequences, positions;  // as in ops::PagedTokens
+    int64_t longest = 0;
+    ops::PagedTokens on(const at::Device& device) const {
+      return {tables.on(device), sequences.on(device), positions.on(device), longest};
+    }
+  };
+  TokensAlone alone_;
   std::vector<JointChunk> together_;
 };
 

@@ -7,6 +7,7 @@
 #include "colossal/nn/layer_scope.h"
 #include "colossal/ops/product/fused_linear.h"
 #include "colossal/ops/product/quantized_product.h"
+#include "colossal/ops/upload.h"
 
 namespace colossal::nn {
 
@@ -42,7 +43,7 @@ at::Tensor VocabularyHeadParts::logits_of_wanted(const at::Tensor& x, const at::
 }
 
 at::Tensor wanted_rows(const at::Tensor& rows, const at::Tensor& wanted) {
-  return rows.index_select(0, wanted.to(rows.device()));
+  return rows.index_select(0, ops::upload(wanted, rows.device()));
 }
 
 }  // namespace colossal::nn

@@ -7,6 +7,7 @@
 
 #include "colossal/base/current_exception.h"
 #include "colossal/base/error.h"
+#include "colossal/ops/upload.h"
 #include "colossal/serve/logits_processing.h"
 #include "colossal/serve/sampling.h"
 
@@ -134,11 +135,13 @@ at::Tensor NeuralDrafter::run(const Pass& pass, nn::StepContext& context) {
     return at::tensor(numbers, at::kLong).unsqueeze(0);
   };
   context = nn::make_step_context(1, std::ssize(pass.tokens), device_);
-  context.tokens().positions = row_of(pass.positions).to(device_);
+  context.tokens().positions = ops::upload(row_of(pass.positions), device_);
   context.tokens().lengths = row_of(pass.lengths);
   context.services.key_values = &store_;
-  models::TokenInputs inputs{row_of(pass.tokens).to(device_)};
-  if (!pass.states.empty()) inputs.target_states = at::cat(pass.states).unsqueeze(0).to(device_);
+  models::TokenInputs inputs{ops::upload(row_of(pass.tokens), device_)};
+  if (!pass.states.empty()) {
+    inputs.target_states = ops::upload(at::cat(pass.states).unsqueeze(0), device_);
+  }
   const nn::BlockState start = model_.text_inputs().embed(inputs, context);
   const Range blocks{0, model_.num_blocks()};
   return model_.token_head().final_states(model_.run_blocks(blocks, start, context).output(),

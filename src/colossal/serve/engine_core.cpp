@@ -352,8 +352,9 @@ void EngineCore::guard_works(const Works& works, const Run& run) {
 void EngineCore::start(const Works& works) {
   bool started = false;
   guard_works(works, [&] {
-    PassInFlight pass{works, wanted_rows(works), drafts_by_states()};
+    PassInFlight pass{works, wanted_rows(works), drafts_by_states(), {}};
     const StepPlan planned = plan(works, pass.wanted);
+    pass.choices = planned.choices;
     tell(StepMessage::Kind::step, to_numbers(planned));
     in_step([&] { pass_.start(planned, adapted_rows(works)); });
     passes_in_flight_.push_back(std::move(pass));
@@ -379,7 +380,9 @@ void EngineCore::finish_all() {
 }
 
 void EngineCore::take_results(const PassInFlight& pass) {
-  const auto [logits, states] = in_step([&] { return pass_.collect(); });
+  const PassResults results = in_step([&] { return pass_.collect(); });
+  const RowResults of_rows = by_row(results, pass.wanted.logits.size(), pass.choices);
+  const at::Tensor& states = results.states;
   ++counts_.steps;
   for (const Scheduler::Work& work : pass.works) {
     if (!work.sequence->has_ended) scheduler_.finish(work);
@@ -390,8 +393,8 @@ void EngineCore::take_results(const PassInFlight& pass) {
   if (pass.has_all_states) store_states(states, pass.works);
   std::vector<uint64_t> ids;
   for (const Scheduler::Work& work : pass.works) ids.push_back(work.sequence->id);
-  score_prompts(logits, pass.wanted.logits);
-  deliver_all(logits, pass.wanted.logits, pass.works);
+  score_prompts(of_rows, pass.wanted.logits);
+  deliver_all(of_rows, pass.wanted.logits, pass.works);
   for (size_t i = 0; i < pass.wanted.states.size(); ++i) {
     const WantedRow& wanted = pass.wanted.states[i];
     if (wanted.sequence->has_ended) continue;
@@ -449,7 +452,7 @@ void EngineCore::renew_drafter() {
   guard_drafter([&] { drafter_ = make_drafter(options_, scheduler_.pages().size()); });
 }
 
-void EngineCore::deliver_all(const at::Tensor& logits, const std::vector<WantedRow>& rows,
+void EngineCore::deliver_all(const RowResults& results, const std::vector<WantedRow>& rows,
                              const Works& works) {
   std::map<uint64_t, int64_t> checked;  // number of draft tokens of each sequence
   for (const Scheduler::Work& work : works) checked[work.sequence->id] = work.drafts;
@@ -459,9 +462,9 @@ void EngineCore::deliver_all(const at::Tensor& logits, const std::vector<WantedR
     if (sequence.has_ended) continue;
     if (rows[i].position == sequence.size()) (sequence.group ? of_beams : due).push_back(i);
   }
-  continue_beams(logits, rows, of_beams);
+  continue_beams(results, rows, of_beams);
   while (!due.empty()) {
-    const std::vector<Choice> choices = choose(logits, rows, due);
+    const std::vector<Choice> choices = choose(results, rows, due);
     std::vector<size_t> next;
     for (size_t i = 0; i < due.size(); ++i) {
       Sequence& sequence = *rows[due[i]].sequence;
@@ -533,6 +536,7 @@ StepPlan EngineCore::plan(const Works& works, const Wanted& wanted) {
   }
   if (!planned.types.empty()) planned.types.resize(planned.tokens.size());
   for (const WantedRow& row : wanted.logits) planned.wanted_logits.push_back(row.row);
+  planned.choices = choices_on_device(wanted.logits);
   if (drafts_by_states()) {
     for (int64_t row = 0; row < std::ssize(planned.tokens); ++row) {
       planned.wanted_states.push_back(row);
@@ -546,13 +550,43 @@ StepPlan EngineCore::plan(const Works& works, const Wanted& wanted) {
   return planned;
 }
 
-void EngineCore::score_prompts(const at::Tensor& logits, const std::vector<WantedRow>& rows) const {
+std::vector<TokenChoice> EngineCore::choices_on_device(const std::vector<WantedRow>& rows) const {
+  std::vector<TokenChoice> choices;
+  if (!options_.device.is_cuda()) return choices;  // the host has the logits
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto& [sequence, row, position] = rows[i];
+    const Request& request = sequence->request;
+    const bool needs_host = position < sequence->size() || sequence->group || request.constraint ||
+                            request.logprobs >= 0;
+    if (needs_host) continue;
+    const auto choice = choice_on_device(request.sampling, static_cast<int64_t>(i), position);
+    if (choice) choices.push_back(*choice);
+  }
+  return choices;
+}
+
+auto EngineCore::by_row(const PassResults& results, size_t rows,
+                        const std::vector<TokenChoice>& choices) -> RowResults {
+  RowResults of_rows(rows);
+  std::vector<bool> is_chosen(rows);
+  for (size_t i = 0; i < choices.size(); ++i) {
+    const auto row = static_cast<size_t>(choices[i].row);
+    is_chosen[row] = true;
+    of_rows[row].token = results.tokens.const_data_ptr<int64_t>()[i];
+  }
+  for (int64_t i = 0, next = 0; i < std::ssize(of_rows); ++i) {
+    if (!is_chosen[i]) of_rows[i].logits = results.logits[next++];
+  }
+  return of_rows;
+}
+
+void EngineCore::score_prompts(const RowResults& results, const std::vector<WantedRow>& rows) {
   ops::parallel_for(0, std::ssize(rows), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       auto& [sequence, row, position] = rows[i];
       if (position >= sequence->prompt_size() || !sequence->wants_prompt_logprobs()) continue;
       sequence->prompt_logprobs[position] =
-          with_logprobs(logits[i].to(at::kDouble), sequence->request.prompt[position],
+          with_logprobs(results[i].logits.to(at::kDouble), sequence->request.prompt[position],
                         sequence->request.prompt_logprobs);
     }
   });
@@ -560,14 +594,14 @@ void EngineCore::score_prompts(const at::Tensor& logits, const std::vector<Wante
 
 // Samples rows with constraints last, on this thread: constraints are called on the engine's thread
 // only.
-auto EngineCore::choose(const at::Tensor& logits, const std::vector<WantedRow>& rows,
-                        const std::vector<size_t>& chosen) const -> std::vector<Choice> {
+auto EngineCore::choose(const RowResults& results, const std::vector<WantedRow>& rows,
+                        const std::vector<size_t>& chosen) -> std::vector<Choice> {
   std::vector<Choice> choices(chosen.size());
   const auto choose_row = [&](int64_t i) {
     const Sequence& sequence = *rows[chosen[i]].sequence;
     if (sequence.request.max_new_tokens == 0) return;
     try {
-      choices[i] = choose(logits[static_cast<int64_t>(chosen[i])], sequence);
+      choices[i] = choose(results[chosen[i]], sequence);
     } catch (...) {
       choices[i].error = message_of_current_exception();
     }
@@ -586,9 +620,13 @@ auto EngineCore::choose(const at::Tensor& logits, const std::vector<WantedRow>& 
   return choices;
 }
 
-auto EngineCore::choose(const at::Tensor& logits, const Sequence& sequence) -> Choice {
+auto EngineCore::choose(const RowResult& result, const Sequence& sequence) -> Choice {
+  if (!result.logits.defined()) {
+    if (result.token < 0) throw Error(kNoToken);
+    return {{.token = static_cast<int32_t>(result.token)}};
+  }
   const Request& request = sequence.request;
-  const at::Tensor raw = logits.to(at::kDouble);
+  const at::Tensor raw = result.logits.to(at::kDouble);
   at::Tensor processed = request.logprobs >= 0 ? raw.clone() : raw;
   if (request.constraint) request.constraint->apply(processed);
   process_logits(processed, request.sampling, sequence.text_before(sequence.generated()));

@@ -95,6 +95,12 @@ class EngineCore {
   struct Wanted {
     std::vector<WantedRow> logits, states;
   };
+  // What a pass has returned for an element of Wanted::logits.
+  struct RowResult {
+    at::Tensor logits{};  // [vocabulary]; undefined if the token was chosen on the device
+    int64_t token = 0;    // then: the token, or -1 if none could be chosen
+  };
+  using RowResults = std::vector<RowResult>;
   // The token sampled for a sequence.
   struct Choice {
     GeneratedToken token{};
@@ -107,7 +113,8 @@ class EngineCore {
   struct PassInFlight {
     Works works;
     Wanted wanted;
-    bool has_all_states;  // the pass returns the states of all tokens, for HeadDrafter
+    bool has_all_states;               // the pass returns the states of all tokens, for HeadDrafter
+    std::vector<TokenChoice> choices;  // StepPlan::choices
   };
 
   void run_step();                // step(), without its guard
@@ -134,21 +141,26 @@ class EngineCore {
   // Samples the next tokens of the sequences and delivers them. A sequence has one row for its last
   // token and one for each draft token. Sampling continues with the sequence's next row as long as
   // the sampled token equals the draft token of that row.
-  void deliver_all(const at::Tensor& logits, const std::vector<WantedRow>& rows,
+  void deliver_all(const RowResults& results, const std::vector<WantedRow>& rows,
                    const Works& works);
   // Returns the tokens of a pass whose logits or states are needed.
   static Wanted wanted_rows(const Works& works);
   StepPlan plan(const Works& works, const Wanted& wanted);
+  // Returns which of the rows have their tokens chosen on the device.
+  std::vector<TokenChoice> choices_on_device(const std::vector<WantedRow>& rows) const;
+  // results: of a pass whose plan had these rows and choices.
+  static RowResults by_row(const PassResults& results, size_t rows,
+                           const std::vector<TokenChoice>& choices);
   // Sets Sequence::prompt_logprobs for rows of prompts whose log-probabilities are requested.
-  void score_prompts(const at::Tensor& logits, const std::vector<WantedRow>& rows) const;
-  // Samples a token for each row whose index is in `chosen`. logits[i] belongs to rows[i].
-  std::vector<Choice> choose(const at::Tensor& logits, const std::vector<WantedRow>& rows,
-                             const std::vector<size_t>& chosen) const;
-  // Samples a token for a sequence. logits: [vocabulary].
-  static Choice choose(const at::Tensor& logits, const Sequence& sequence);
+  static void score_prompts(const RowResults& results, const std::vector<WantedRow>& rows);
+  // Samples a token for each row whose index is in `chosen`. results[i] belongs to rows[i].
+  static std::vector<Choice> choose(const RowResults& results, const std::vector<WantedRow>& rows,
+                                    const std::vector<size_t>& chosen);
+  // Samples a token for a sequence.
+  static Choice choose(const RowResult& result, const Sequence& sequence);
   // Sets the candidates of the beams whose rows have the indices `chosen`. Then extends the beams
   // of each request for which the candidates of all beams are set.
-  void continue_beams(const at::Tensor& logits, const std::vector<WantedRow>& rows,
+  void continue_beams(const RowResults& results, const std::vector<WantedRow>& rows,
                       const std::vector<size_t>& chosen);
   // Returns the candidates for a beam's next token. logits: [vocabulary].
   static std::vector<BeamSearch::Candidate> candidates(const at::Tensor& logits,

@@ -11,7 +11,7 @@
 
 namespace colossal::serve {
 
-void EngineCore::continue_beams(const at::Tensor& logits, const std::vector<WantedRow>& rows,
+void EngineCore::continue_beams(const RowResults& results, const std::vector<WantedRow>& rows,
                                 const std::vector<size_t>& chosen) {
   // The error of each group; empty: none.
   std::map<std::shared_ptr<BeamGroup>, std::string> errors;
@@ -21,7 +21,7 @@ void EngineCore::continue_beams(const at::Tensor& logits, const std::vector<Want
     std::string& error = errors[beam.group];
     group.candidates.resize(group.beams.size());
     try {
-      group.candidates[group.index_of(beam)] = candidates(logits[static_cast<int64_t>(i)], beam);
+      group.candidates[group.index_of(beam)] = candidates(results[i].logits, beam);
     } catch (const std::exception& thrown) {
       error = thrown.what();
     }

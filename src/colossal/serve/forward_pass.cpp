@@ -13,6 +13,7 @@
 #include "colossal/base/log.h"
 #include "colossal/comm/group.h"
 #include "colossal/ops/product/few_rows.h"
+#include "colossal/ops/upload.h"
 #include "colossal/serve/heartbeat.h"
 #include "colossal/serve/step_messages.h"
 
@@ -59,25 +60,30 @@ void ForwardPass::start(const StepPlan& plan, const std::vector<nn::AdaptedRows>
   results_ = {};
   run_stages(plan, adapted);
   if (plan.empty()) return;
-  if (must_send_results() && results_.logits.defined()) send_results();
+  if (must_send_results()) send_results();
   if (!ranks_ || leads(*ranks_)) {
-    started_.push_back({std::move(results_), !plan.wanted_states.empty()});
+    started_.push_back({.results = std::move(results_),
+                        .has_logits = plan.choices.size() < plan.wanted_logits.size(),
+                        .has_tokens = !plan.choices.empty(),
+                        .has_states = !plan.wanted_states.empty()});
   }
 }
 
 PassResults ForwardPass::collect() {
   COLOSSAL_CHECK(!started_.empty(), "no pass was started");
-  auto [results, has_states] = std::move(started_.front());
+  const Started pass = std::move(started_.front());
   started_.pop_front();
-  if (must_send_results()) {
-    const comm::Group& ends = ranks_->tied_table_group();
-    results.logits = receive_activation(1 - ends.rank(), ends);
-    if (has_states) results.states = receive_activation(1 - ends.rank(), ends);
-  }
   const comm::Group alone;
   const comm::Group& all = ranks_ ? ranks_->world_group() : alone;
-  results.logits = comm::on_host(results.logits, all);
-  if (has_states) results.states = comm::on_host(results.states, all).to(at::kDouble);
+  const auto on_host = [&](const at::Tensor& own) {
+    if (!must_send_results()) return comm::on_host(own, all);
+    const comm::Group& ends = ranks_->tied_table_group();
+    return comm::on_host(receive_activation(1 - ends.rank(), ends), all);
+  };
+  PassResults results;
+  if (pass.has_logits) results.logits = on_host(pass.results.logits);
+  if (pass.has_tokens) results.tokens = on_host(pass.results.tokens);
+  if (pass.has_states) results.states = on_host(pass.results.states).to(at::kDouble);
   return results;
 }
 
@@ -102,13 +108,13 @@ nn::StepContext ForwardPass::begin(const StepPlan& plan,
   nn::StepContext context =
       nn::make_step_context(by_sequence ? count : 1, by_sequence ? 1 : count, device_);
   const std::vector<int64_t> sizes{context.tokens().batch, context.tokens().sequence};
-  context.tokens().positions = at::tensor(positions, at::kLong).view(sizes).to(device_);
+  context.tokens().positions = ops::upload(at::tensor(positions, at::kLong).view(sizes), device_);
   context.tokens().lengths = at::tensor(lengths, at::kLong).view(sizes);
   if (causal_) {
     context.services.key_values = &store_;
     if (memories_) context.services.memories = &*memories_;
   } else {
-    context.tokens().documents = at::tensor(texts, at::kLong).view(sizes).to(device_);
+    context.tokens().documents = ops::upload(at::tensor(texts, at::kLong).view(sizes), device_);
     context.tokens().whole_sequence = count;
   }
   return context;
@@ -124,7 +130,7 @@ void ForwardPass::read_sources(const StepPlan& plan) {
   for (const auto& [number, tokens] : plan.sources) {  // one by one, which bounds the memory
     nn::StepContext context = nn::make_step_context(1, std::ssize(tokens), device_);
     context.tokens().whole_sequence = context.tokens().sequence;
-    const at::Tensor read = at::tensor(tokens, at::kLong).unsqueeze(0).to(device_);
+    const at::Tensor read = ops::upload(at::tensor(tokens, at::kLong).unsqueeze(0), device_);
     memories_->add(number, model_.text_inputs().encode(read, context), context);
   }
 }
@@ -154,7 +160,7 @@ at::Tensor ForwardPass::run_stage(int stage, const at::Tensor& before, const Ste
   if (stage == 0) {
     const auto per_token = [&](const auto& values) {
       const std::vector<int64_t> sizes{context.tokens().batch, context.tokens().sequence};
-      return at::tensor(values, at::kLong).view(sizes).to(device_);
+      return ops::upload(at::tensor(values, at::kLong).view(sizes), device_);
     };
     models::TokenInputs inputs{per_token(plan.tokens)};
     if (!plan.types.empty()) inputs.types = per_token(plan.types);
@@ -167,6 +173,7 @@ at::Tensor ForwardPass::run_stage(int stage, const at::Tensor& before, const Ste
   const at::Tensor states = model_.token_head().final_states(x, context);
   results_.logits = model_.token_head().logits_of_states(states, context,
                                                          at::tensor(plan.wanted_logits, at::kLong));
+  if (!plan.choices.empty() && returns_results()) choose_tokens_of(plan);
   if (!plan.wanted_states.empty()) {
     const at::Tensor wanted = at::tensor(plan.wanted_states, at::kLong);
     results_.states = scores_ ? model_.token_head().logits_of_states(states, context, wanted)
@@ -175,15 +182,37 @@ at::Tensor ForwardPass::run_stage(int stage, const at::Tensor& before, const Ste
   return {};
 }
 
+void ForwardPass::choose_tokens_of(const StepPlan& plan) {
+  results_.tokens = choose_tokens(results_.logits, plan.choices);
+  std::vector<int64_t> others;
+  auto choice = plan.choices.begin();
+  for (int64_t row = 0; row < std::ssize(plan.wanted_logits); ++row) {
+    const bool is_chosen = choice != plan.choices.end() && choice->row == row;
+    if (is_chosen) {
+      ++choice;
+    } else {
+      others.push_back(row);
+    }
+  }
+  results_.logits = others.empty() ? at::Tensor()
+                                   : results_.logits.index_select(
+                                         0, ops::upload(at::tensor(others, at::kLong), device_));
+}
+
+bool ForwardPass::returns_results() const {
+  return !ranks_ || ranks_->coordinate(Axis::tp) == 0;
+}
+
 bool ForwardPass::must_send_results() const {
   return ranks_ && strategy_.stage_rank(strategy_.num_stages() - 1) != 0;
 }
 
 void ForwardPass::send_results() {
-  if (ranks_->coordinate(Axis::tp) != 0) return;
+  if (!returns_results()) return;
   const comm::Group& ends = ranks_->tied_table_group();
-  send_activation(results_.logits, 1 - ends.rank(), ends);
-  if (results_.states.defined()) send_activation(results_.states, 1 - ends.rank(), ends);
+  for (const at::Tensor& result : {results_.logits, results_.tokens, results_.states}) {
+    if (result.defined()) send_activation(result, 1 - ends.rank(), ends);
+  }
 }
 
 namespace {

@@ -30,10 +30,12 @@ namespace colossal::serve {
 // stage in the model, from 0.
 using AroundStage = std::function<void(int stage, const std::function<void()>& run)>;
 
-// Results of a pass, on the host. Rows are in the order of StepPlan::wanted_logits and
+// Results of a pass, on the host. Rows are in the order of StepPlan::wanted_logits, choices and
 // wanted_states.
 struct PassResults {
-  at::Tensor logits{};  // [wanted logits, vocabulary]
+  // Of the wanted logits that are in no choice: [rows, vocabulary]; undefined if there are none.
+  at::Tensor logits{};
+  at::Tensor tokens{};  // choose_tokens(); undefined if the plan has no choices
   // Final hidden states, [wanted states, hidden] fp64, or scores, [wanted states, scores], of a
   // model that has scores; undefined if the plan has no wanted_states.
   at::Tensor states{};
@@ -69,7 +71,7 @@ class ForwardPass {
   //
   // Law: the bytes of the layers; at each border between stages on different ranks, the activation
   // and 32 bytes, which describe its dtype and shape; if the last stage is not on the first rank,
-  // the logits and, if states are wanted, the states, with 32 bytes for each of the two tensors.
+  // the members of PassResults that are defined, states in their own dtype, with 32 bytes for each.
   void start(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted = {});
   // Waits for the results of the oldest pass that was started with a non-empty plan and not yet
   // collected, and returns them. Call on the first rank only. Throws InternalError if there is no
@@ -88,6 +90,11 @@ class ForwardPass {
   // input of the next stage; the last stage sets results_ and returns an undefined tensor.
   at::Tensor run_stage(int stage, const at::Tensor& x, const StepPlan& plan,
                        const nn::StepContext& context);
+  // Chooses the tokens of plan.choices from results_.logits, which then has the other rows.
+  void choose_tokens_of(const StepPlan& plan);
+  // Whether this rank, if it holds the last stage, returns the results of its tensor-parallel
+  // group.
+  bool returns_results() const;
   // Whether the last stage is on a rank other than the first rank.
   bool must_send_results() const;
   void send_results();  // sends results_ to the first rank
@@ -103,8 +110,9 @@ class ForwardPass {
   Stages stages_;
   PassResults results_;  // of the pass being run; set on the ranks of the last stage
   struct Started {
-    PassResults results;      // undefined tensors if the last stage is on another rank
-    bool has_states = false;  // whether the plan has wanted_states
+    PassResults results;  // undefined tensors if the last stage is on another rank
+    // Which results the pass has.
+    bool has_logits = true, has_tokens = false, has_states = false;
   };
   std::deque<Started> started_;  // on the first rank only: passes not collected yet
 };

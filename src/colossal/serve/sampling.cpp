@@ -96,7 +96,7 @@ int32_t most_likely(const at::Tensor& logits) {
   const double* most = std::max_element(values, values + logits.numel());
   if (!std::isfinite(*most) || std::any_of(values, values + logits.numel(),
                                            [](double value) { return std::isnan(value); })) {
-    throw Error("no token can be chosen: the logits are not finite, or no token is allowed next");
+    throw Error(kNoToken);
   }
   return static_cast<int32_t>(most - values);
 }
@@ -178,10 +178,13 @@ std::vector<TokenProbability> distribution(const at::Tensor& logits,
   return all;
 }
 
+double random_number(const SamplingOptions& options, int64_t position) {
+  return random_uniform(random_key(options.seed, 0, "sample"), 0, static_cast<uint64_t>(position));
+}
+
 int32_t sample(const at::Tensor& logits, const SamplingOptions& options, int64_t position) {
   const std::vector<TokenProbability> all = distribution(logits, options);
-  double rest =
-      random_uniform(random_key(options.seed, 0, "sample"), 0, static_cast<uint64_t>(position));
+  double rest = random_number(options, position);
   for (const auto& [token, probability] : all) {
     rest -= probability;
     if (rest < 0) return token;

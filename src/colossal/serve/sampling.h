@@ -15,6 +15,7 @@ namespace colossal::serve {
 struct SequenceBias {
   std::vector<int32_t> tokens;
   double bias = 0;
+  bool operator==(const SequenceBias&) const = default;
 };
 
 // How a token is sampled from logits. process_logits() (logits_processing.h) applies the biases,
@@ -68,7 +69,12 @@ struct SamplingOptions {
   // Seed of the random numbers. The random number of a token depends only on the seed and the
   // token's position.
   uint64_t seed = 0;
+  bool operator==(const SamplingOptions&) const = default;
 };
+
+// The message of the error that no token can be chosen.
+inline constexpr const char* kNoToken =
+    "no token can be chosen: the logits are not finite, or no token is allowed next";
 
 // Throws ConfigError, which names the option, if a value is out of range or a token is outside the
 // vocabulary. vocabulary: number of tokens of the model.
@@ -86,9 +92,12 @@ struct TokenProbability {
 std::vector<TokenProbability> distribution(const at::Tensor& logits,
                                            const SamplingOptions& options);
 
-// Returns a token sampled from distribution(logits, options), with a random number that depends
-// only on options.seed and `position`. position: index of the new token in its sequence, prompt
-// included. Throws as distribution().
+// Returns the random number, from 0 to below 1, with which the token at `position` is sampled. It
+// depends only on options.seed and `position`: the token's index in its sequence, prompt included.
+double random_number(const SamplingOptions& options, int64_t position);
+
+// Returns a token sampled from distribution(logits, options), with random_number(options,
+// position). Throws as distribution().
 int32_t sample(const at::Tensor& logits, const SamplingOptions& options, int64_t position);
 
 }  // namespace colossal::serve

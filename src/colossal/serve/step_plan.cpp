@@ -1,5 +1,7 @@
 #include "colossal/serve/step_plan.h"
 
+#include <bit>
+
 #include "colossal/base/error.h"
 
 namespace colossal::serve {
@@ -29,14 +31,18 @@ class Reader {
   std::span<const int64_t> numbers_;
 };
 
+int64_t bits_of(double number) {
+  return std::bit_cast<int64_t>(number);
+}
+
 }  // namespace
 
 std::vector<int64_t> to_numbers(const StepPlan& plan) {
-  std::vector<int64_t> numbers{std::ssize(plan.copied_pages),   std::ssize(plan.chunks),
-                               std::ssize(plan.tokens),         std::ssize(plan.wanted_logits),
-                               std::ssize(plan.wanted_states),  std::ssize(plan.adapted),
-                               std::ssize(plan.types),          std::ssize(plan.sources),
-                               std::ssize(plan.dropped_sources)};
+  std::vector<int64_t> numbers{std::ssize(plan.copied_pages),    std::ssize(plan.chunks),
+                               std::ssize(plan.tokens),          std::ssize(plan.wanted_logits),
+                               std::ssize(plan.wanted_states),   std::ssize(plan.adapted),
+                               std::ssize(plan.types),           std::ssize(plan.sources),
+                               std::ssize(plan.dropped_sources), std::ssize(plan.choices)};
   const auto append = [&](const std::vector<int64_t>& list) {
     numbers.insert(numbers.end(), list.begin(), list.end());
   };
@@ -47,6 +53,9 @@ std::vector<int64_t> to_numbers(const StepPlan& plan) {
     append(tokens.pages);
   }
   for (const auto& [adapter, begin, count] : plan.adapted) append({adapter, begin, count});
+  for (const auto& [row, temperature, top_k, top_p, min_p, random] : plan.choices) {
+    append({row, bits_of(temperature), top_k, bits_of(top_p), bits_of(min_p), bits_of(random)});
+  }
   for (const auto& [number, tokens] : plan.sources) {
     append({number, std::ssize(tokens)});
     append(tokens);
@@ -64,7 +73,8 @@ StepPlan plan_from_numbers(std::span<const int64_t> numbers) {
   StepPlan plan;
   const int64_t copies = reader.next(), chunks = reader.next(), tokens = reader.next(),
                 logits = reader.next(), states = reader.next(), adapted = reader.next(),
-                types = reader.next(), sources = reader.next(), dropped = reader.next();
+                types = reader.next(), sources = reader.next(), dropped = reader.next(),
+                choices = reader.next();
   for (int64_t i = 0; i < copies; ++i) {
     const int64_t from = reader.next();
     plan.copied_pages.emplace_back(from, reader.next());
@@ -77,6 +87,13 @@ StepPlan plan_from_numbers(std::span<const int64_t> numbers) {
   for (int64_t i = 0; i < adapted; ++i) {
     const int64_t adapter = reader.next(), begin = reader.next();
     plan.adapted.push_back({adapter, begin, reader.next()});
+  }
+  for (int64_t i = 0; i < choices; ++i) {
+    const int64_t row = reader.next(), temperature = reader.next(), top_k = reader.next(),
+                  top_p = reader.next(), min_p = reader.next(), random = reader.next();
+    plan.choices.push_back({row, std::bit_cast<double>(temperature), top_k,
+                            std::bit_cast<double>(top_p), std::bit_cast<double>(min_p),
+                            std::bit_cast<double>(random)});
   }
   for (int64_t i = 0; i < sources; ++i) {
     const int64_t number = reader.next();

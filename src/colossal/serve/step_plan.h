@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "colossal/nn/paged_key_value_store.h"
+#include "colossal/serve/token_choice.h"
 
 namespace colossal::serve {
 
@@ -56,16 +57,18 @@ struct StepPlan {
   // states, the pass returns. wanted_logits must have at least one element unless the plan is
   // empty, because every pass computes the head.
   std::vector<int64_t> wanted_logits{}, wanted_states{};
+  // The rows of wanted_logits, ascending, for which the pass returns a token instead of the logits.
+  std::vector<TokenChoice> choices{};
 
   // Whether the pass computes no tokens.
   bool empty() const { return tokens.empty(); }
   bool operator==(const StepPlan&) const = default;
 };
 
-// Serializes a plan. The result begins with 9 numbers, the sizes of the lists. Then it has 2
+// Serializes a plan. The result begins with 10 numbers, the sizes of the lists. Then it has 2
 // numbers for each copied page; 6 for each chunk and 1 for each page of a chunk; 3 for each element
-// of `adapted`; 2 for each source and 1 for each of its tokens; 1 for each element of `tokens`,
-// `types`, `wanted_logits`, `wanted_states` and `dropped_sources`.
+// of `adapted`; 6 for each choice; 2 for each source and 1 for each of its tokens; 1 for each
+// element of `tokens`, `types`, `wanted_logits`, `wanted_states` and `dropped_sources`.
 std::vector<int64_t> to_numbers(const StepPlan& plan);
 // Returns the plan whose to_numbers() are `numbers`. Throws InternalError if there is no such plan.
 StepPlan plan_from_numbers(std::span<const int64_t> numbers);

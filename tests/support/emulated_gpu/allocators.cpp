@@ -175,7 +175,7 @@ class PinnedAllocator final : public at::HostAllocator {
  public:
   c10::DataPtr allocate(size_t size) override {
     if (size == 0) return {nullptr, nullptr, &free_block, c10::kCPU};
-    size_t rounded = 4096;
+    size_t rounded = kPage;
     while (rounded < size) rounded *= 2;
     const std::lock_guard lock(mutex_);
     const auto found = std::find_if(free_.begin(), free_.end(), [&](const Pinned& block) {
@@ -207,6 +207,34 @@ class PinnedAllocator final : public at::HostAllocator {
     }
     block.used_by.clear();
     free_.push_back(std::move(block));
+  }
+
+  // cudaHostAlloc() and cudaFreeHost(): whole pages, null if there are none left. The second
+  // overwrites them, which is a mistake like any other if a copy may still use them.
+  void* host_alloc(size_t size) {
+    const size_t rounded = (std::max<size_t>(size, 1) + kPage - 1) / kPage * kPage;
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(allocated_free_.begin(), allocated_free_.end(),
+                                    [&](const Pinned& block) { return block.size == rounded; });
+    Pinned block;
+    if (found != allocated_free_.end()) {
+      block = std::move(*found);
+      allocated_free_.erase(found);
+    } else {
+      block = {pinned_memory().take(rounded), rounded, {}, {}};
+      if (!block.begin) return nullptr;
+    }
+    char* const begin = block.begin;
+    live_.emplace(begin, std::move(block));
+    return begin;
+  }
+  void free_host(void* begin) {
+    const std::lock_guard lock(mutex_);
+    Pinned block = std::move(live_.extract(static_cast<char*>(begin)).mapped());
+    std::memset(block.begin, kPoison, block.size);
+    forget_accesses(bytes_of(block.begin, block.size));
+    block.used_by.clear();
+    allocated_free_.push_back(std::move(block));
   }
 
   bool has(const void* address) {
@@ -250,6 +278,7 @@ class PinnedAllocator final : public at::HostAllocator {
   std::mutex mutex_;
   std::map<char*, Pinned> live_;
   std::deque<Pinned> free_;
+  std::deque<Pinned> allocated_free_;  // of host_alloc()
 };
 
 PinnedAllocator& own_pinned_allocator() {
@@ -286,3 +315,20 @@ bool is_pinned(const void* address) {
 }
 
 }  // namespace colossal::emulated_gpu
+
+// CUDA's runtime, as programs find it by name.
+extern "C" {
+int cudaHostAlloc(void** memory, size_t bytes, unsigned flags);
+int cudaFreeHost(void* memory);
+
+int cudaHostAlloc(void** memory, size_t bytes, unsigned /*flags*/) {
+  constexpr int kNoMemory = 2;
+  *memory = colossal::emulated_gpu::own_pinned_allocator().host_alloc(bytes);
+  return *memory ? 0 : kNoMemory;
+}
+
+int cudaFreeHost(void* memory) {
+  colossal::emulated_gpu::own_pinned_allocator().free_host(memory);
+  return 0;
+}
+}

@@ -18,7 +18,6 @@
 namespace colossal::emulated_gpu {
 namespace {
 
-constexpr size_t kPage = 4096;
 constexpr size_t kPinnedMemory = size_t{16} << 30;
 
 std::array<std::atomic<Memory*>, kMaxDevices> of_devices{};

@@ -8,6 +8,8 @@
 
 namespace colossal::emulated_gpu {
 
+constexpr size_t kPage = 4096;  // of the host
+
 class Memory {
  public:
   // Reserves `size` bytes of addresses. readable: whether the host can read and write them at

@@ -39,6 +39,7 @@ class PagedProblem {
         tables_(tokens.tables.contiguous()),
         sequences_(tokens.sequences.contiguous()),
         positions_(tokens.positions.contiguous()),
+        longest_(tokens.longest),
         rule_(rule),
         output_(result.output),
         logsumexp_(result.logsumexp),
@@ -53,13 +54,8 @@ class PagedProblem {
   int64_t pieces() const { return query_.size(0) * keys_.size(1); }
 
   int64_t scratch_bytes() const {
-    const auto* positions = positions_.const_data_ptr<int64_t>();
-    int64_t longest = 0;
-    for (int64_t token = 0; token < positions_.numel(); ++token) {
-      longest = std::max(longest, positions[token] + 1);
-    }
     // The kernel computes the scores of whole pages: up to one page more at each end.
-    return kernels::paged_scratch(group_, longest + 2 * keys_.size(3), query_.size(2),
+    return kernels::paged_scratch(group_, longest_ + 2 * keys_.size(3), query_.size(2),
                                   values_.size(3)) *
            c10::elementSize(compute_type(query_.scalar_type()));
   }
@@ -115,6 +111,7 @@ class PagedProblem {
   const at::Tensor& key_scales_;
   const at::Tensor& value_scales_;
   at::Tensor tables_, sequences_, positions_, sinks_;
+  int64_t longest_;
   at::Tensor bias_;  // [heads, M + 1], by distance; undefined: none
   const AttentionRule& rule_;
   const at::Tensor& output_;
@@ -126,14 +123,15 @@ class PagedProblem {
 std::tuple<at::Tensor, at::Tensor> paged_cpu(
     const at::Tensor& query, const at::Tensor& keys, const at::Tensor& values,
     const OptionalTensor& key_scales, const OptionalTensor& value_scales, const at::Tensor& tables,
-    const at::Tensor& sequences, const at::Tensor& positions, const OptionalTensor& sinks,
-    at::IntArrayRef integers, at::ArrayRef<double> numbers, const OptionalTensor& relative_bias) {
+    const at::Tensor& sequences, const at::Tensor& positions, int64_t longest,
+    const OptionalTensor& sinks, at::IntArrayRef integers, at::ArrayRef<double> numbers,
+    const OptionalTensor& relative_bias) {
   const AttentionResult result = empty_result(query, values);
   const AttentionRule rule = AttentionRule::unpacked(integers, numbers);
   const KeyValuePages pages{keys, values, key_scales.value_or(at::Tensor()),
                             value_scales.value_or(at::Tensor())};
-  const PagedProblem problem(query, pages, {tables, sequences, positions}, sinks, relative_bias,
-                             rule, result);
+  const PagedProblem problem(query, pages, {tables, sequences, positions, longest}, sinks,
+                             relative_bias, rule, result);
   const int64_t bytes = problem.scratch_bytes();
   parallel_for(0, problem.pieces(), 1, [&](int64_t begin, int64_t end) {
     const auto scratch = std::make_unique_for_overwrite<char[]>(bytes);
@@ -145,7 +143,7 @@ std::tuple<at::Tensor, at::Tensor> paged_cpu(
 std::tuple<at::Tensor, at::Tensor> paged_meta(const at::Tensor& query, const at::Tensor&,
                                               const at::Tensor& values, const OptionalTensor&,
                                               const OptionalTensor&, const at::Tensor&,
-                                              const at::Tensor&, const at::Tensor&,
+                                              const at::Tensor&, const at::Tensor&, int64_t,
                                               const OptionalTensor&, at::IntArrayRef,
                                               at::ArrayRef<double>, const OptionalTensor&) {
   const AttentionResult result = empty_result(query, values);
@@ -210,8 +208,9 @@ TORCH_LIBRARY_FRAGMENT(colossal, m) {
       "Tensor page_of_token, Tensor place_of_token) -> ()");
   m.def(
       "paged_attention(Tensor query, Tensor keys, Tensor values, Tensor? key_scales, "
-      "Tensor? value_scales, Tensor tables, Tensor sequences, Tensor positions, Tensor? sinks, "
-      "int[] rule_integers, float[] rule_numbers, Tensor? relative_bias) -> (Tensor output, "
+      "Tensor? value_scales, Tensor tables, Tensor sequences, Tensor positions, int longest, "
+      "Tensor? sinks, int[] rule_integers, float[] rule_numbers, Tensor? relative_bias) -> (Tensor "
+      "output, "
       "Tensor logsumexp)");
 }
 TORCH_LIBRARY_IMPL(colossal, CPU, m) {
@@ -271,7 +270,7 @@ AttentionResult paged_attention(const at::Tensor& query, const KeyValuePages& pa
   auto [output, logsumexp] =
       op.call(query, pages.keys, pages.values, optional(pages.key_scales),
               optional(pages.value_scales), tokens.tables, tokens.sequences, tokens.positions,
-              sinks, integers, numbers, optional(options.relative_bias));
+              tokens.longest, sinks, integers, numbers, optional(options.relative_bias));
   return {output, logsumexp};
 }
 

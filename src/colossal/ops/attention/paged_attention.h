@@ -24,8 +24,9 @@ struct KeyValuePages {
 // [kv_heads, tokens, value_size]; both of the pages' type and of any strides. For int8 pages, the
 // caller first quantizes keys and values with ScaledRows (below), passes their codes as `keys` and
 // `values`, and itself writes their scales into pages.key_scales and pages.value_scales. Token i is
-// written to position place_of_token[i] of page page_of_token[i]; both are int64 [tokens] on the
-// host. Throws InternalError if the numbers of tokens or the types do not match.
+// written to position place_of_token[i] of page page_of_token[i]; both are int64 [tokens], on
+// the device of the pages or on the host. Throws InternalError if the numbers of tokens or the
+// types do not match.
 void write_to_pages(const KeyValuePages& pages, const at::Tensor& keys, const at::Tensor& values,
                     const at::Tensor& page_of_token, const at::Tensor& place_of_token);
 
@@ -41,13 +42,15 @@ struct ScaledRows {
   at::Tensor numbers(at::ScalarType type) const;
 };
 
-// Where the tokens of a batch are in their sequences. All tensors are int64 on the host.
+// Where the tokens of a batch are in their sequences. All tensors are int64, on the device of the
+// queries or on the host.
 struct PagedTokens {
   // The page tables, [sequences, pages of the longest sequence]: row i lists the pages of sequence
   // i; page_size consecutive positions are in each page. Entries after the last page are not read.
   at::Tensor tables;
   at::Tensor sequences;  // [tokens]: index of each token's sequence, a row of `tables`
   at::Tensor positions;  // [tokens]: each token's position in its sequence
+  int64_t longest = 0;   // a number of positions that is above all of `positions`
 };
 
 // Computes the attention of each token to the keys of its sequence, from position 0 up to the

@@ -187,7 +187,7 @@ std::tuple<at::Tensor, at::Tensor> attention_to_pages(
     const at::Tensor& given, const at::Tensor& keys, const at::Tensor& values,
     const std::optional<at::Tensor>& key_scales, const std::optional<at::Tensor>& value_scales,
     const at::Tensor& tables, const at::Tensor& sequences, const at::Tensor& positions,
-    const std::optional<at::Tensor>& sinks, at::IntArrayRef rule_integers,
+    int64_t longest, const std::optional<at::Tensor>& sinks, at::IntArrayRef rule_integers,
     at::ArrayRef<double> rule_numbers, const std::optional<at::Tensor>& relative_bias) {
   const int64_t head = std::max(given.size(2), values.size(3));
   if (head > kLargestValue || given.size(0) == 0 || relative_bias) {
@@ -197,8 +197,8 @@ std::tuple<at::Tensor, at::Tensor> attention_to_pages(
                          : fmt::format("attention to pages of heads of {} numbers", head));
     }
     return aten_fallback::paged_attention(given, keys, values, key_scales, value_scales, tables,
-                                          sequences, positions, sinks, rule_integers, rule_numbers,
-                                          relative_bias);
+                                          sequences, positions, longest, sinks, rule_integers,
+                                          rule_numbers, relative_bias);
   }
   const AttentionRule rule = AttentionRule::unpacked(rule_integers, rule_numbers);
   const at::Tensor query = given.contiguous();
@@ -208,7 +208,6 @@ std::tuple<at::Tensor, at::Tensor> attention_to_pages(
                    all_positions = on_gpu(positions);
   const at::Tensor slopes =
       rule.alibi_slopes.empty() ? at::Tensor() : on_gpu(at::tensor(rule.alibi_slopes, at::kDouble));
-  const int64_t longest = positions.max().item<int64_t>() + 1;
   const int64_t most_keys = rule.window > 0 ? std::min(longest, rule.window) : longest;
   const int64_t tokens = query.size(0), heads = query.size(1), kv_heads = keys.size(1);
   const PagedAttention problem{

@@ -426,7 +426,7 @@ std::tuple<at::Tensor, at::Tensor> paged_attention(
     const at::Tensor& query, const at::Tensor& keys, const at::Tensor& values,
     const std::optional<at::Tensor>& key_scales, const std::optional<at::Tensor>& value_scales,
     const at::Tensor& tables, const at::Tensor& sequences, const at::Tensor& positions,
-    const std::optional<at::Tensor>& sinks, at::IntArrayRef rule_integers,
+    int64_t /*longest*/, const std::optional<at::Tensor>& sinks, at::IntArrayRef rule_integers,
     at::ArrayRef<double> rule_numbers, const std::optional<at::Tensor>& relative_bias) {
   const AttentionRule rule = AttentionRule::unpacked(rule_integers, rule_numbers);
   const at::Device device = query.device();

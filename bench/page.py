@@ -46,6 +46,10 @@ class Page:
         self.parts.append(f"<p>{html.escape(text)}</p>")
         self.text.append(text)
 
+    def preformatted(self, text):
+        self.parts.append(f"<pre>{html.escape(text)}</pre>")
+        self.text.append(f"```\n{text.rstrip()}\n```")
+
     def table(self, table):
         self.parts.append(table.html())
         self.text.append(table.markdown())

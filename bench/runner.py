@@ -4,6 +4,7 @@ import os
 import pathlib
 import resource
 import shlex
+import shutil
 import subprocess
 import sysconfig
 import time
@@ -99,6 +100,11 @@ def _make_job(corpus, folder, name):
     return log_folder, toml
 
 
+def run_folder(folder, name):
+    """What train() writes"""
+    return folder / "runs" / name / "run"
+
+
 def plan(binary, corpus, folder, name, flags, ranks):
     """What `colossal plan --json` says."""
     log_folder, toml = _make_job(corpus, folder, name)
@@ -106,14 +112,14 @@ def plan(binary, corpus, folder, name, flags, ranks):
     return json.loads(output)
 
 
-def train(binary, corpus, folder, name, flags, ranks):
+def train(binary, corpus, folder, name, flags, ranks, timeout=3 * 3600):
     """Runs `colossal train`; returns the lines of metrics.jsonl and the cores of others."""
     log_folder, toml = _make_job(corpus, folder, name)
-    metrics = log_folder / "metrics.jsonl"
-    metrics.unlink(missing_ok=True)
+    directory = run_folder(folder, name)
+    shutil.rmtree(directory, ignore_errors=True)  # or a run would get a folder beside that of the one before
     _, others = run([binary, "train", toml, f"--ranks={ranks}", *flags, "--log.report=false",
-                     f"--log.directory={log_folder}"], log_folder / "log.txt")
-    return [json.loads(line) for line in metrics.read_text().splitlines()], others
+                     f"--log.directory={directory}"], log_folder / "log.txt", timeout)
+    return [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()], others
 
 
 def peer_python(environment=".venv"):

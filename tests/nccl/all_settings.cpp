@@ -1,9 +1,16 @@
+#include <algorithm>
+
+#include "colossal/comm/gpus.h"
 #include "tests/comm/settings.h"
 
 namespace colossal::comm {
 
 std::vector<Setting> all_settings() {
-  return {{"nccl", 1}, {"nccl", 2}, {"nccl", 3}, {"nccl", 4}, {"nccl", 8}};
+  std::vector<Setting> settings;
+  for (const int ranks : {1, 2, 3, 4, 8}) {
+    if (ranks <= std::max(1, num_gpus())) settings.push_back({"nccl", ranks});
+  }
+  return settings;
 }
 
 }  // namespace colossal::comm

@@ -564,8 +564,9 @@ void describe_output(ConfigSchema& schema, RunConfig& config) {
   schema.add(
       "log.profile", &config.log.profile,
       "Profile this many steps, after the first two. Writes into log.directory: profile.txt, the "
-      "time by layer and operator; trace-rank-N.json, a rank's timeline for ui.perfetto.dev; and "
-      "timeline.json, the measured stages of all ranks and the simulated ones. 0: no profile.",
+      "time by layer and operator and, on a GPU, by kernel; trace-rank-N.json, a rank's timeline "
+      "for ui.perfetto.dev; and timeline.json, the measured stages of all ranks and the simulated "
+      "ones. 0: no profile.",
       {.unit = "steps", .minimum = 0, .maximum = kMostSteps, .per_rank = true});
 }
 

@@ -132,7 +132,7 @@ struct Profiler::Recording {
   std::map<int64_t, std::string> nodes;
 };
 
-Profiler::Profiler(std::filesystem::path directory, int rank)
+Profiler::Profiler(std::filesystem::path directory, int rank, c10::Device device)
     : directory_(std::move(directory)), rank_(rank), recording_(std::make_unique<Recording>()) {
   Recording* none = nullptr;
   COLOSSAL_CHECK(active.compare_exchange_strong(none, recording_.get()),
@@ -149,6 +149,7 @@ Profiler::Profiler(std::filesystem::path directory, int rank)
           })
           .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
                    at::RecordScope::USER_SCOPE}));
+  if (device.is_cuda()) kernels_.emplace(device);
 }
 
 Profiler::~Profiler() {
@@ -247,9 +248,10 @@ std::string Profiler::stop(int64_t steps) {
     }
   }
   write_trace(directory_ / fmt::format("trace-rank-{}.json", rank_), *recording_, rank_);
-  const std::string tables = fmt::format(
+  std::string tables = fmt::format(
       "{} steps, {:.1f} ms a step\n\n{}\n{}", steps, total / 1e3 / static_cast<double>(steps),
       table_by_layer(*recording_, total, steps), table_by_operator(*recording_, total, steps));
+  if (kernels_) tables += "\n" + kernels_->stop(total / 1e3, steps);
   if (rank_ == 0) {
     report::OutputFile file(directory_ / "profile.txt");
     file.write(tables);

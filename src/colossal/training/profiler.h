@@ -1,13 +1,17 @@
 // Profiles some steps of a run (log.profile): records all calls of operators and layers, and writes
-// tables of the time by layer and by operator, and a timeline.
+// tables of the time by layer and by operator, on a GPU also by kernel, and a timeline.
 #pragma once
 
 #include <ATen/record_function.h>
+#include <c10/core/Device.h>
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+
+#include "colossal/training/kernel_times.h"
 
 namespace colossal {
 
@@ -21,7 +25,8 @@ namespace colossal {
 //   profile.txt         the tables of rank 0 only
 class Profiler {
  public:
-  Profiler(std::filesystem::path directory, int rank);
+  // device: of the rank.
+  Profiler(std::filesystem::path directory, int rank, c10::Device device);
   ~Profiler();  // ends the recording, without files, unless stop() was called
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
@@ -38,6 +43,7 @@ class Profiler {
   int rank_;
   std::unique_ptr<Recording> recording_;
   at::CallbackHandle callback_;
+  std::optional<KernelTimes> kernels_;  // of a GPU
 };
 
 }  // namespace colossal

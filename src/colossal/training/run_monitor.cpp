@@ -2,7 +2,6 @@
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
-#include <c10/core/CachingDeviceAllocator.h>
 
 #include <algorithm>
 #include <cmath>
@@ -111,7 +110,8 @@ void RunMonitor::profile() {
   const int64_t done = steps_begun_++ - kStepsBeforeProfile;
   if (steps == 0) return;
   if (done == 0) {
-    profiler_ = std::make_unique<Profiler>(job_.config.log.directory, context_.rank());
+    profiler_ =
+        std::make_unique<Profiler>(job_.config.log.directory, context_.rank(), context_.device());
     timeline_ = std::make_unique<RunTimeline>(engine_);
   }
   if (done == steps) end_profile(steps);
@@ -240,13 +240,6 @@ void RunMonitor::end_step(const StepResult& result, std::optional<double> valida
   keep_report();
 }
 
-int64_t RunMonitor::device_peak_bytes() const {
-  if (context_.device().is_cpu()) return 0;
-  const auto stats =
-      c10::getDeviceAllocator(context_.device().type())->getDeviceStats(context_.device().index());
-  return stats.allocated_bytes[0].peak;
-}
-
 int64_t* RunMonitor::pack_tier_metrics(int64_t* figure) {
   const memory::ChunkEngine& chunks = engine_.chunks();
   memory::TierPools::Traffic moved = chunks.tier_traffic();
@@ -290,7 +283,7 @@ void RunMonitor::exchange() {
   figures_ = at::zeros({group.size() * figures}, at::kLong);
   int64_t* mine = figures_.mutable_data_ptr<int64_t>() + group.rank() * figures;
   *mine++ = machine::peak_resident_bytes();
-  *mine++ = device_peak_bytes();
+  *mine++ = memory_.device_peak_bytes();
   const int64_t fallbacks = ops::num_fallbacks();
   *mine++ = fallbacks - std::exchange(fallbacks_before_, fallbacks);
   *mine++ = memory_.base_bytes();

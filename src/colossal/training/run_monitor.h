@@ -93,8 +93,7 @@ class RunMonitor {
   void write_report();  // writes report.html; logs a warning the first time it fails
   void end_clock();     // of the step, if it has not ended
   void count_rows(const RowsOfExperts& of_step);
-  void keep_routing();                // writes routing.json
-  int64_t device_peak_bytes() const;  // peak of the GPU memory allocated; 0 on a CPU
+  void keep_routing();  // writes routing.json
   // pack_tier_metrics() writes this rank's figures of tiers from *figure on. unpack_tier_metrics()
   // reads such figures of one rank, and raises the maxima over ranks in pending_. Both return the
   // pointer after the last figure.

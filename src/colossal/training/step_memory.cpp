@@ -1,5 +1,7 @@
 #include "colossal/training/step_memory.h"
 
+#include <c10/core/CachingDeviceAllocator.h>
+
 #include "colossal/base/machine.h"
 #include "colossal/report/downsample.h"
 
@@ -46,15 +48,31 @@ std::vector<report::ChartSeries> picture_of(const Moments& moments) {
 
 }  // namespace
 
-StepMemory::StepMemory(const ParallelContext& context) : base_bytes_(machine::resident_bytes()) {
+StepMemory::StepMemory(const ParallelContext& context)
+    : device_(context.device()), base_bytes_(machine::resident_bytes()) {
   if (context.device().is_cpu()) count_.emplace(context.world().ledger(), context.device().type());
 }
 
+int64_t StepMemory::device_peak_bytes() const {
+  if (device_.is_cpu()) return 0;
+  return c10::getDeviceAllocator(device_.type())
+      ->getDeviceStats(device_.index())
+      .allocated_bytes[0]
+      .peak;
+}
+
 void StepMemory::begin_step() {
-  if (!count_) return;
+  ++steps_begun_;
+  if (!count_) {
+    // Without what was measured, loaded and converted before.
+    if (steps_begun_ == 1 && !device_.is_cpu()) {
+      c10::getDeviceAllocator(device_.type())->resetPeakStats(device_.index());
+    }
+    return;
+  }
   memory::MemoryLedger& ledger = count_->ledger();
   ledger.reset_peak();
-  if (++steps_begun_ != kPictured) return;
+  if (steps_begun_ != kPictured) return;
   at_begin_ = ledger.live();
   begin_ = std::chrono::steady_clock::now();
   ledger.keep_timeline();

@@ -2,6 +2,8 @@
 // one step, for RunMonitor.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -14,7 +16,7 @@ namespace colossal {
 
 // Tracks the tensors that the constructing thread allocates, from construction on. Construct it
 // before the model, so that no allocation is missed, and destroy it on the same thread. On a GPU
-// nothing is tracked.
+// only the sum is known.
 class StepMemory {
  public:
   // The world of `context` must outlive this.
@@ -29,6 +31,9 @@ class StepMemory {
   // Returns the bytes by kind of tensor at the moment when their sum was largest in the step that
   // ended last; nullopt before the first end_step(), or if nothing is tracked.
   const std::optional<memory::BytesByKind>& peak() const { return peak_; }
+  // Returns the largest sum of the GPU's memory that was allocated at once since the first
+  // begin_step(); 0 on a CPU.
+  int64_t device_peak_bytes() const;
   // Returns one series for each kind of tensor, for a stacked chart: x in milliseconds since the
   // begin of the second step, y in bytes. Kinds without bytes are left out. Empty until the second
   // step has ended, or if nothing is tracked. The first step is not shown because it is not
@@ -36,6 +41,7 @@ class StepMemory {
   const std::vector<report::ChartSeries>& second_step() const { return second_step_; }
 
  private:
+  at::Device device_;
   int64_t base_bytes_;
   std::optional<memory::MemoryCount> count_;  // nullopt on a GPU
   int64_t steps_begun_ = 0;

@@ -8,10 +8,12 @@ and a page; a second call with the same OUT adds rounds.
 
 Parts that the minutes do not suffice for are left out, and named.
 """
+import functools
 import json
 import os
 import pathlib
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -95,9 +97,9 @@ def run_test_program(arguments, program, clock):
     found.unlink(missing_ok=True)
     try:
         subprocess.run([binary, "--gtest_filter=-Slow*", f"--gtest_output=json:{found}"], capture_output=True,
-                       timeout=clock.left())
+                       timeout=clock.left() / 4)
     except subprocess.TimeoutExpired:
-        return {program: "it did not end"}
+        return {program: "it did not end in a quarter of the time that was left"}
     if not found.exists():
         return {program: "it ended early"}
     results = {}
@@ -112,26 +114,41 @@ def run_commands_tests(arguments, clock):
     """gpu_test.py of tests/e2e, case by case"""
     environment = {**os.environ, "COLOSSAL_BUILD": str(arguments.binary.parent.resolve())}
     process = subprocess.Popen([arguments.python, "gpu_test.py", "--verbose"], cwd=ROOT / "tests" / "e2e", text=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
+    results = {}
     try:
         said, _ = process.communicate(timeout=clock.left() / 2)
     except subprocess.TimeoutExpired:
-        process.terminate()
+        os.killpg(process.pid, signal.SIGKILL)  # with what it has started, which would disturb what is measured next
         said, _ = process.communicate()
+        results["gpu_test.py"] = "it did not end in half of the time that was left"
     (arguments.out / "logs" / "gpu_test.txt").write_text(said)
+    return results | outcomes(said)
+
+
+def outcomes(said):
+    """What unittest says with --verbose -> test -> "ok", "skipped", or how it ended. A test that fails, or of which a part
+    does, has a line "FAIL: ..." or "ERROR: ..." at the end."""
     results = {}
-    for name, rest in re.findall(r"^test_(\w+) \(\S+\)(.*(?:\n(?!test_\w+ \().*)*)", said, re.M):
-        outcome = re.search(r"\.\.\. .*?(ok|FAIL|ERROR|skipped)", rest, re.S)
-        if outcome and outcome[1] != "skipped":
-            results.setdefault(name, "ok" if outcome[1] == "ok" else outcome[1])
-    return results or {"gpu_test.py": said[-300:]}
+    begun = r"^test_(\w+) \(\S+\)"
+    for name, rest in re.findall(begun + r"(.*(?:\n(?!test_\w+ \(|=====).*)*)", said, re.M):
+        ended = re.search(r"(?:\.\.\. |^)(ok|skipped\b.*)$", rest, re.M)
+        results[name] = ended[1].split()[0] if ended else "did not end"
+    for how, name in re.findall(r"^(FAIL|ERROR): test_(\w+) ", said, re.M):
+        results[name] = how
+    return results
 
 
 def run_tests(arguments, clock):
     results = {}
-    for program in ("test_gpu", "test_nccl"):
-        results |= run_test_program(arguments, program, clock)
-    return results | run_commands_tests(arguments, clock)
+    parts = {program: functools.partial(run_test_program, arguments, program, clock) for program in ("test_gpu", "test_nccl")}
+    parts["gpu_test.py"] = functools.partial(run_commands_tests, arguments, clock)
+    for name, run in parts.items():
+        try:
+            results |= run()
+        except runner.Failed as failure:
+            results[name] = str(failure)
+    return results
 
 
 def flags_of(size, arguments):
@@ -211,7 +228,7 @@ def report(found):
     page = Page("Training on one GPU")
     page.note(f"{found['machine']['gpu'] or 'No GPU driver.'} Commit {found['machine']['commit']}. bf16 with fp32 master "
               f"weights; sequences of 1,024 tokens; the median of {STEPS} steps of a run.")
-    failed = {name: said for name, said in found.get("tests", {}).items() if said != "ok"}
+    failed = {name: said for name, said in found.get("tests", {}).items() if said not in ("ok", "skipped")}
     if "tests" in found:
         page.heading("Tests")
         page.note(f"{len(found['tests']) - len(failed)} of {len(found['tests'])} passed.")

@@ -228,6 +228,15 @@ class Gpu(EndToEndTest):
         self.use_experts()
         self.check({"parallel.ep": 2}, 2, {})
 
+    def test_generates_with_experts_on_host(self):
+        """Only experts with rows are fetched, when they are used."""
+        self.use_experts()
+        self.curve("cpu", {}, 1, "cpu")
+        for tier in ("host", "nvme"):
+            with self.subTest(tier):
+                self.check_output("generate", "--prompt=import ", "--temperature=0", "--max-new-tokens=12", "--precision.compute=fp64",
+                                  on_gpus=[f"--memory.offload_parameters={tier}", f"--memory.nvme_path={self.directory}"])
+
     @unittest.skipIf(HAS_GPU, "for emulated GPUs")
     def test_nccl_experts(self):
         self.use_experts()

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "colossal/base/error.h"
 #include "colossal/nn/layer_scope.h"
@@ -54,6 +55,52 @@ class Weights {
   std::mutex mutex_;
   std::map<std::string, at::Tensor> weights_;
 };
+
+// A tensor has one hook for its accumulated gradient: it stays the user's.
+TEST(ChunkEngine, LeavesTheUsersHooksAlone) {
+  struct Count final : torch::autograd::PostAccumulateGradHook {
+    explicit Count(int& calls) : calls(calls) {}
+    void operator()(const at::Tensor& leaf) override { calls += leaf.grad().defined() ? 1 : 100; }
+    int& calls;
+  };
+  const auto optimizer = std::make_shared<optim::ParameterGroups>(optim::OptimizerConfig());
+  test::run_ranks(1, [&](comm::World& world) {
+    const ParallelContext context(world, Strategy{});
+    const nn::ParameterList parameters = make_parameters();
+    ChunkEngine engine(parameters, context, optimizer, kFp64);
+    engine.initialise(1);
+    int calls = 0;
+    torch::autograd::impl::set_post_acc_grad_hooks(parameters[0]->tensor,
+                                                   std::make_unique<Count>(calls));
+    for (int step = 1; step <= 2; ++step) {
+      engine.begin_step();
+      engine.begin_micro_batch();
+      engine.begin_backward(true);
+      backward_of_sum(parameters[0], 2);
+      engine.end_backward();
+      engine.finish_reduction();
+      EXPECT_EQ(calls, step);
+      EXPECT_EQ(engine.squared_gradient_norm().value(), 4. * 5 * 7);
+      EXPECT_FALSE(parameters[0]->tensor.grad().defined()) << "the engine has it";
+    }
+  });
+}
+
+// A user's program may go on with the weights when the engine is gone.
+TEST(ChunkEngine, LeavesGradientsToAutogradAfterwards) {
+  const auto optimizer = std::make_shared<optim::ParameterGroups>(optim::OptimizerConfig());
+  test::run_ranks(1, [&](comm::World& world) {
+    const ParallelContext context(world, Strategy{});
+    const nn::ParameterList parameters = make_parameters();
+    std::optional<ChunkEngine> engine(std::in_place, parameters, context, optimizer, kFp64);
+    engine->initialise(1);
+    const at::Tensor weight = parameters[0]->tensor;
+    const at::Tensor loss = (weight * 3).sum();  // its graph outlives the engine
+    engine.reset();
+    loss.backward();
+    EXPECT_TRUE(weight.grad().eq(3).all().item<bool>());
+  });
+}
 
 // As in torch.optim, a parameter that no rank uses keeps its value and its moments. If one rank
 // uses it, the others contribute zeros. All ranks take part in the communication of parameters that

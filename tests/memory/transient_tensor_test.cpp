@@ -1,5 +1,6 @@
 #include "colossal/memory/transient_tensor.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace colossal::memory {
@@ -28,6 +29,27 @@ TEST(TransientTensor, ViewsFollowTheMemory) {
   tensor.take();
   tensor.tensor().fill_(7);
   EXPECT_EQ(view.sum().item<int64_t>(), 28);
+}
+
+TEST(TransientTensor, IsNotReadWithoutMemory) {
+  TransientTensor tensor(8, at::kFloat, at::kCPU, MemoryKind::gathered);
+  tensor.take();
+  const at::Tensor view = tensor.tensor().narrow(0, 4, 4);
+  view.zero_();
+  tensor.give();
+  for (const at::Tensor& absent : {tensor.tensor(), view}) {
+    try {
+      absent.sum();
+      FAIL() << "it was read";
+    } catch (const c10::Error& error) {
+      EXPECT_THAT(error.what_without_backtrace(),
+                  testing::HasSubstr("gathered of 8 elements are not on this device now"));
+    }
+    EXPECT_THROW(absent.zero_(), c10::Error);
+    EXPECT_THROW(absent.clone(), c10::Error);
+  }
+  tensor.take();
+  EXPECT_EQ(view.fill_(2).sum().item<double>(), 8);
 }
 
 TEST(TransientTensor, TakesTheMemoryOfAnotherOfItsSize) {

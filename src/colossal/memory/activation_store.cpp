@@ -177,6 +177,7 @@ ActivationStore::~ActivationStore() = default;
 void ActivationStore::begin_forward() {
   seen_bytes_ = off_device_bytes_ = nvme_bytes_ = 0;
   stored_.clear();
+  if (const std::shared_ptr<Stored> last = last_.lock()) last->end_copy();
   last_.reset();
   on_disk_ = std::make_shared<OnDisk>();
 }

@@ -30,9 +30,9 @@ class ActivationStore {
   // always kept on the device, and do not count in the fractions. If the storage was already copied
   // in this forward pass, for a tensor of the same dtype, it is not copied again. The traffic
   // counts as MemoryKind::activations. A GPU copies storages while it computes: the last one that
-  // was copied stays on the device until the next is saved, and one of those on the host is fetched
-  // ahead. save() and SavedTensor::restore() throw IoError if the disk
-  // fails or host memory cannot be allocated.
+  // was copied stays on the device until the next is saved or the next forward pass begins, and one
+  // of those on the host is fetched ahead. save() and SavedTensor::restore() throw IoError if the
+  // disk fails or host memory cannot be allocated.
   std::unique_ptr<SavedTensor> save(const at::Tensor& tensor);
   // Call this before each forward pass: the fractions are counted anew. Activations of earlier
   // forward passes are kept until their backward passes.

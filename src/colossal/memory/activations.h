@@ -77,6 +77,8 @@ class Activations final : public nn::BlockRunner,
   };
 
   std::unique_ptr<SavedTensor> save(const at::Tensor& tensor) override;
+  // Weights: only `chunks` can bring back those that it releases.
+  bool insists_on(const at::Tensor& tensor) const override { return chunks_.is_weight(tensor); }
   // Called by operators whose result can be recomputed, in a scope with Recompute::selective.
   void made(const at::Tensor& result, const std::vector<at::Tensor>& inputs,
             ops::RecomputeFunction compute) override;

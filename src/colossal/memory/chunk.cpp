@@ -181,6 +181,7 @@ int64_t Chunk::loading_bytes() const {
 
 void Chunk::fetch(const std::function<void()>& arrived) {
   wanted_ = true;
+  arrival_ = {};
   experts_on_device_.clear();
   // If an autograd node still uses the weights of a recomputed block, they are on the device
   // already. They are gathered nonetheless, with the same bits: other ranks may lack them, and all
@@ -211,11 +212,10 @@ void Chunk::fetch(const std::function<void()>& arrived) {
     memory_.pools.count_from(tiers_.parameters, MemoryKind::parameters, weights_->bytes());
   }
   if (!weights_sharded_) return;
-  // The gather follows the copy, and not what the device is given to compute meanwhile.
+  // The gather follows the copy, and not what the device is given to compute meanwhile. Without a
+  // copy, because the shard is empty, nothing has made that stream wait for the memory.
   c10::OptionalStreamGuard current;
-  if (tiers_.parameters != Tier::device && copies.stream_to_device()) {
-    current.reset_stream(*copies.stream_to_device());
-  }
+  if (arrival_.is_under_way()) current.reset_stream(*copies.stream_to_device());
   begin_weight_gather();
 }
 
@@ -254,6 +254,7 @@ void Chunk::fetch_experts(size_t slot, const std::vector<int64_t>& counts) {
     const int64_t begin = plan.slots[slot].offset + static_cast<int64_t>(expert) * of_expert;
     bring({begin, begin + of_expert});
   }
+  std::exchange(arrival_, {}).precede_current_stream();
 }
 
 void Chunk::fetch_all() {
@@ -374,7 +375,7 @@ void Chunk::finish_reduction(bool last) {
     if (!overlaps) end_keeping();
   }
   reduced_ = true;
-  if (!overlaps) whole_gradients_->give();
+  if (keeping_.empty()) whole_gradients_->give();
 }
 
 void Chunk::finish_keeping() {

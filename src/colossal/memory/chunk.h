@@ -174,7 +174,7 @@ class Chunk {
   // whole weights if they are not sharded. For weights on NVMe, this begins to read the spans that
   // were not begun, waits for all spans, and calls `arrived` after each span, so that the caller
   // can begin to load other chunks. For other weights, does not call `arrived`. Then, only if
-  // weights are sharded, begins to all-gather them and returns: the weights are whole after
+  // weights are sharded, begins to all-gather them and returns. The weights are whole after
   // wait_for_weights(). Collective over ranks.shards if weights are sharded.
   void fetch(const std::function<void()>& arrived);
   // Waits for the weights that fetch() has begun to copy to the device, and for the all-gather that

@@ -47,17 +47,12 @@ ChunkEngine::~ChunkEngine() {
   const auto end = [](const auto& wait) {
     try {
       wait();
-    } catch (const Error&) {
+    } catch (const std::exception&) {  // of ours, or of the GPU
     }
   };
   for (Chunk* const chunk : chunks()) end([&] { chunk->wait_for_collectives(); });
   end([&] { chunk_memory().gradient_writes.finish(); });
-  for (const nn::ParameterHandle& parameter : parameters()) {
-    parameter->residency = nullptr;
-    for (const at::Tensor& leaf : {parameter->tensor, parameter->tied_tensor}) {
-      if (leaf.defined()) torch::autograd::impl::set_post_acc_grad_hooks(leaf, nullptr);
-    }
-  }
+  for (const nn::ParameterHandle& parameter : parameters()) parameter->residency = nullptr;
 }
 
 void ChunkEngine::before_use(nn::Parameter& parameter) {

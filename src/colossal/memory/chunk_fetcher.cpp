@@ -1,6 +1,7 @@
 #include "colossal/memory/chunk_fetcher.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
@@ -123,6 +124,9 @@ void ChunkFetcher::end() {
 
 void ChunkFetcher::enter_next_step() {
   const at::NoGradGuard no_grad;
+  // What copies and gathers the weights does not use them (FetchOnDispatch).
+  const c10::impl::ExcludeDispatchKeyGuard not_fetching(
+      c10::DispatchKey::TESTING_ONLY_GenericWrapper);
   const size_t number = entered_++;
   const FetchStep& step = *running_->step(number);
   for (int chunk : step.release) chunks_[chunk]->release_weights();

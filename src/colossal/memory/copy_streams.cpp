@@ -66,11 +66,13 @@ Copy CopyStreams::begin(const c10::Stream& stream, const at::Tensor& to, const a
     done->record(stream);
   }
   Copy copy(std::move(done));
+  const std::lock_guard lock(mutex_);
   under_way_.emplace_back(copy, on_host);
   return copy;
 }
 
 void CopyStreams::release_done() {
+  const std::lock_guard lock(mutex_);
   while (!under_way_.empty() && under_way_.front().first.is_done()) under_way_.pop_front();
 }
 

@@ -8,6 +8,7 @@
 
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -24,12 +25,14 @@ class Copy {
   void precede_current_stream() const;
   void wait() const;     // the host waits until the copy is done
   bool is_done() const;  // whether it is done; does not wait
+  // Whether it was begun and may not have been done when the function that began it returned.
+  bool is_under_way() const { return done_ != nullptr; }
 
  private:
   std::shared_ptr<c10::Event> done_;  // null: it is done
 };
 
-// Not thread-safe. On a device that is no GPU, copies are done when the functions return.
+// Thread-safe. On a device that is no GPU, copies are done when the functions return.
 class CopyStreams {
  public:
   explicit CopyStreams(at::Device device);
@@ -59,6 +62,7 @@ class CopyStreams {
              const at::Tensor& on_host);
 
   std::optional<c10::Stream> to_device_, to_host_;
+  std::mutex mutex_;                                   // guards under_way_
   std::deque<std::pair<Copy, at::Tensor>> under_way_;  // with the tensor on the host
 };
 

@@ -1,6 +1,8 @@
 #include "colossal/memory/gradient_reducer.h"
 
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
@@ -18,17 +20,25 @@ constexpr size_t kReductionsUnderWay = 1;
 
 }  // namespace
 
-class GradientReducer::Hook : public torch::autograd::PostAccumulateGradHook {
+// Called after the node that accumulates the gradient, and after the one hook that a tensor may
+// have for this itself, which is the user's.
+class GradientReducer::Hook : public torch::autograd::FunctionPostHook {
  public:
-  Hook(GradientReducer& reducer, Chunk& chunk, size_t slot, bool tied)
-      : reducer_(reducer), chunk_(chunk), slot_(slot), tied_(tied) {}
-  void operator()(const at::Tensor& leaf) override { reducer_.collect(chunk_, slot_, tied_, leaf); }
+  Hook(GradientReducer& reducer, Chunk& chunk, size_t slot, bool tied, at::Tensor leaf)
+      : reducer_(reducer), chunk_(chunk), slot_(slot), tied_(tied), leaf_(std::move(leaf)) {}
+  torch::autograd::variable_list operator()(
+      const torch::autograd::variable_list& outputs,
+      const torch::autograd::variable_list& /*inputs*/) override {
+    reducer_.collect(chunk_, slot_, tied_, leaf_);
+    return outputs;
+  }
 
  private:
   GradientReducer& reducer_;
   Chunk& chunk_;
   size_t slot_;
   bool tied_;
+  at::Tensor leaf_;
 };
 
 GradientReducer::GradientReducer(std::vector<Chunk*> trained, ChunkMemory& memory,
@@ -45,8 +55,15 @@ GradientReducer::GradientReducer(std::vector<Chunk*> trained, ChunkMemory& memor
 }
 
 void GradientReducer::watch(const at::Tensor& leaf, Chunk& chunk, size_t slot, bool tied) {
-  torch::autograd::impl::set_post_acc_grad_hooks(leaf,
-                                                 std::make_unique<Hook>(*this, chunk, slot, tied));
+  // The leaf does not keep its node, and a new one would not have the hook.
+  auto node = torch::autograd::impl::grad_accumulator(leaf);
+  const uintptr_t hook =
+      node->add_post_hook(std::make_unique<Hook>(*this, chunk, slot, tied, leaf));
+  watched_.push_back({std::move(node), hook});
+}
+
+GradientReducer::~GradientReducer() {
+  for (const Watched& each : watched_) each.node->del_post_hook(each.hook);
 }
 
 void GradientReducer::begin_step() {

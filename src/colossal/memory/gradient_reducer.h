@@ -8,7 +8,9 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/function.h>
 
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <vector>
@@ -37,10 +39,13 @@ class GradientReducer {
   // trained: the chunks that are not frozen. writes: those of gradients to tiers. All must outlive
   // this object. once_per_step: ChunkOptions::reduce_once_per_step.
   GradientReducer(std::vector<Chunk*> trained, ChunkMemory& memory, bool once_per_step);
+  ~GradientReducer();  // from then on, gradients are autograd's
+  GradientReducer(const GradientReducer&) = delete;
+  GradientReducer& operator=(const GradientReducer&) = delete;
 
   // Has the gradients of `leaf`, a view of a slot's weights, collected as soon as autograd has
-  // completed them. tied: whether the leaf is that of the second layer that uses a tied table. This
-  // object must exist until the hook is removed from the leaf.
+  // completed them, and its own hooks were called. tied: whether the leaf is that of the second
+  // layer that uses a tied table.
   void watch(const at::Tensor& leaf, Chunk& chunk, size_t slot, bool tied);
 
   // Begins a step: releases the gradients of the step before.
@@ -73,7 +78,7 @@ class GradientReducer {
   // Marks the gradients that the backward pass of stage_ will produce as pending.
   void expect_gradients(Chunk& chunk);
   bool reduces_now(const Chunk& chunk) const;  // in the running backward pass
-  // Called by the hook of `leaf` when leaf.grad() is complete.
+  // Called by the hook of `leaf` when leaf.grad() is complete, or its computation is deferred.
   void collect(Chunk& chunk, size_t slot, bool tied, const at::Tensor& leaf);
   // Adds a gradient to the chunk's whole gradients, and launches the reductions that are now ready.
   void take(Chunk& chunk, size_t slot, bool tied, at::Tensor gradient);
@@ -82,6 +87,13 @@ class GradientReducer {
   void finish_oldest_reduction();
   void finish_keeping();
 
+  // A hook of a node that accumulates a leaf's gradient.
+  struct Watched {
+    c10::intrusive_ptr<torch::autograd::Node> node;
+    uintptr_t hook;
+  };
+
+  std::vector<Watched> watched_;
   std::vector<Chunk*> trained_;  // the chunk used last is first
   ChunkMemory& memory_;
   bool once_per_step_;

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "colossal/base/log.h"
+#include "colossal/io/swap_file.h"
 
 namespace colossal::memory {
 namespace {
@@ -15,6 +16,7 @@ namespace {
 struct Runtime {
   int (*allocate)(void** memory, size_t bytes, unsigned flags) = nullptr;
   int (*release)(void* memory) = nullptr;
+  int (*last_error)() = nullptr;
 
   Runtime() {
     const auto find = [&]<typename Function>(Function*& function, const char* name) {
@@ -22,6 +24,7 @@ struct Runtime {
     };
     find(allocate, "cudaHostAlloc");
     find(release, "cudaFreeHost");
+    find(last_error, "cudaGetLastError");
   }
 };
 
@@ -37,6 +40,7 @@ void* pinned_memory(int64_t bytes, c10::Device device) {
   void* memory = nullptr;
   const int error = runtime().allocate(&memory, static_cast<size_t>(bytes), kPortable);
   if (error == 0) return memory;
+  if (runtime().last_error) runtime().last_error();  // or the next kernel would be blamed
   static std::once_flag once;
   std::call_once(once, [&] {
     log::warn("{} bytes of host memory cannot be pinned (CUDA error {}): copies to GPUs are slower",
@@ -48,9 +52,14 @@ void* pinned_memory(int64_t bytes, c10::Device device) {
 }  // namespace
 
 HostBlock::HostBlock(int64_t bytes, c10::Device device) {
-  if (device.is_cuda()) pinned_.reset(pinned_memory(bytes, device));
+  // CUDA promises no whole pages.
+  if (device.is_cuda()) pinned_.reset(pinned_memory(bytes + io::kSwapBlock, device));
   if (pinned_) {
-    bytes_ = {static_cast<std::byte*>(pinned_.get()), static_cast<size_t>(bytes)};
+    const auto begin = reinterpret_cast<uintptr_t>(pinned_.get());
+    const uintptr_t after = begin % io::kSwapBlock;
+    auto* const aligned = static_cast<std::byte*>(pinned_.get()) +
+                          (after == 0 ? 0 : static_cast<uintptr_t>(io::kSwapBlock) - after);
+    bytes_ = {aligned, static_cast<size_t>(bytes)};
   } else {
     pageable_ = std::make_unique<io::TransferMemory>(bytes);
     bytes_ = pageable_->bytes();

@@ -14,10 +14,10 @@ namespace colossal::memory {
 
 class HostBlock {
  public:
-  // Allocates `bytes` bytes with arbitrary contents. device: the one to which they are transferred.
-  // For a GPU they are pinned, so that it copies them itself while it computes; if that is refused,
-  // a warning is logged once, and the driver copies them in between. Otherwise they are an
-  // io::TransferMemory. Throws std::bad_alloc.
+  // Allocates `bytes` bytes with arbitrary contents, from a multiple of io::kSwapBlock on. device:
+  // the one to which they are transferred. For a GPU they are pinned, so that it copies them itself
+  // while it computes; if that is refused, a warning is logged once, and the driver copies them in
+  // between. Otherwise they are an io::TransferMemory. Throws std::bad_alloc.
   HostBlock(int64_t bytes, c10::Device device);
 
   std::span<std::byte> bytes() const { return bytes_; }

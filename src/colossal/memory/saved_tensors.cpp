@@ -1,14 +1,21 @@
 #include "colossal/memory/saved_tensors.h"
 
+#include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/input_buffer.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
+#include <atomic>
+#include <mutex>
 #include <utility>
 
 namespace colossal::memory {
 namespace {
 
+using torch::autograd::edge_list;
+using torch::autograd::Engine;
 using torch::autograd::SavedVariableHooks;
+using torch::autograd::variable_list;
 
 thread_local SavedTensorPolicy* policy_of_thread = nullptr;
 thread_local const SavedTensorObserver::See* watch_of_thread = nullptr;
@@ -26,33 +33,71 @@ class Kept final : public SavedTensor {
 
 class Hooks final : public SavedVariableHooks {
  public:
+  // others: the program's own hooks, or null.
+  explicit Hooks(std::unique_ptr<SavedVariableHooks> others) : others_(std::move(others)) {}
+
   void call_pack_hook(const at::Tensor& tensor) override {
+    if (others_ && !policy_of_thread->insists_on(tensor)) return others_->call_pack_hook(tensor);
+    others_.reset();
     saved_ = policy_of_thread ? policy_of_thread->save(tensor) : keep(tensor);
   }
-  at::Tensor call_unpack_hook() override { return saved_->restore(); }
+  at::Tensor call_unpack_hook() override {
+    return others_ ? others_->call_unpack_hook() : saved_->restore();
+  }
+  std::optional<std::pair<c10::SafePyObject, c10::SafePyObject>> retrieve_unpack_hook_data()
+      const override {
+    return others_ ? others_->retrieve_unpack_hook_data()
+                   : SavedVariableHooks::retrieve_unpack_hook_data();
+  }
 
  private:
+  std::unique_ptr<SavedVariableHooks> others_;
   std::unique_ptr<SavedTensor> saved_;
 };
 
-class EngineWithHooks final : public torch::autograd::Engine {
+// The engine that was installed before ours.
+std::atomic<Engine*> engine_before{nullptr};
+
+class EngineWithHooks final : public Engine {
  public:
-  static torch::autograd::Engine& get() {
+  static Engine& get() {
     static auto* const engine = new EngineWithHooks;
     return *engine;
   }
-  std::unique_ptr<SavedVariableHooks> get_default_saved_variable_hooks() override {
-    if (!policy_of_thread && !watch_of_thread) return nullptr;
-    return std::make_unique<Hooks>();
+
+  variable_list execute(const edge_list& roots, const variable_list& inputs, bool keep_graph,
+                        bool create_graph, bool accumulate_grad,
+                        const edge_list& outputs) override {
+    return before().execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
   }
+  c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(
+      const std::shared_ptr<torch::autograd::GraphTask>& task,
+      c10::intrusive_ptr<torch::autograd::Node> root,
+      torch::autograd::InputBuffer&& inputs) override {
+    return before().execute_with_graph_task(task, std::move(root), std::move(inputs));
+  }
+  std::unique_ptr<torch::autograd::AnomalyMetadata> make_anomaly_metadata() override {
+    return before().make_anomaly_metadata();
+  }
+  std::unique_ptr<SavedVariableHooks> get_default_saved_variable_hooks() override {
+    auto others = before().get_default_saved_variable_hooks();
+    if (others && !policy_of_thread) return others;
+    if (!policy_of_thread && !watch_of_thread) return nullptr;
+    return std::make_unique<Hooks>(std::move(others));
+  }
+
+ private:
+  static Engine& before() { return *engine_before; }
 };
 
 void install_engine() {
-  static const bool installed = [] {
-    torch::autograd::set_default_engine_stub(&EngineWithHooks::get);
-    return true;
-  }();
-  static_cast<void>(installed);
+  Engine& installed = Engine::get_default_engine();
+  if (&installed == &EngineWithHooks::get()) return;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (&Engine::get_default_engine() != &installed) return;  // another thread was faster
+  engine_before = &installed;
+  torch::autograd::set_default_engine_stub(&EngineWithHooks::get);
 }
 
 }  // namespace

@@ -49,6 +49,9 @@ class SavedTensorPolicy {
   // Called with each tensor when autograd saves it. Returns an object that restores the tensor; may
   // return null if no backward pass will need it.
   virtual std::unique_ptr<SavedTensor> save(const at::Tensor& tensor) = 0;
+  // Whether save() gets the tensor even if the program has hooks of its own for saved tensors, such
+  // as Python's torch.autograd.graph.saved_tensors_hooks. All others then go to those.
+  virtual bool insists_on(const at::Tensor& /*tensor*/) const { return false; }
 };
 
 // While this exists, each tensor that a forward pass on the constructing thread saves goes to
@@ -57,8 +60,9 @@ class SavedTensorPolicy {
 // constructing thread.
 //
 // LibTorch asks its autograd engine for the hooks that receive saved tensors. Therefore the first
-// scope or observer of the process installs an engine whose hooks call the scope or observer of the
-// thread that saves. Otherwise this engine behaves as LibTorch's own.
+// scope or observer, and the first one after another engine was installed, installs an engine whose
+// hooks call the scope or observer of the thread that saves. In all else it passes on to the engine
+// that was there before, such as that of Python.
 class SavedTensorScope {
  public:
   explicit SavedTensorScope(SavedTensorPolicy& policy);

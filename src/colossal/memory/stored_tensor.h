@@ -136,7 +136,7 @@ class TierTransfer {
   at::Tensor here_;     // what tensor() returns
   at::Tensor staging_;  // the elements on the host, if the StoredTensor is on NVMe
   bool arrived_ = true;
-  Copy arriving_;  // to `place`, if the StoredTensor is on the device or the host
+  Copy arriving_;  // to `place`, if that or the StoredTensor is on the device
   Copy leaving_;   // to the StoredTensor, if it is on the host
   std::vector<io::SwapFile::Transfer> transfers_;  // reads or writes of the file in progress
 };

@@ -4,10 +4,10 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
+#include <deque>
 #include <mutex>
 #include <new>
 #include <utility>
-#include <vector>
 
 #include "colossal/base/error.h"
 #include "colossal/memory/host_block.h"
@@ -63,44 +63,54 @@ const TierShares& Tiers::of(MemoryKind kind) const {
 struct TierPools::HostBooks {
   explicit HostBooks(at::Device to) : device(to) {}
 
-  // Most freed blocks that are kept for reuse, so that the system need not provide new pages each
-  // time.
-  static constexpr size_t kMaxFree = 16;
-
   using Block = std::shared_ptr<HostBlock>;
   static int64_t size_of(const Block& block) { return std::ssize(block->bytes()); }
 
   Block take(int64_t size) {
     const std::lock_guard lock(mutex);
-    const auto found = std::ranges::find(free, size, &HostBooks::size_of);
-    if (found != free.end()) {
-      Block block = std::move(*found);
-      free.erase(found);
-      return block;
-    }
-    try {
-      Block made = std::make_shared<HostBlock>(size, device);
-      bytes += size;
-      peak = std::max(peak, bytes);
-      return made;
-    } catch (const std::bad_alloc&) {
-      throw IoError(fmt::format("host memory: {} bytes beside the {} in use cannot be allocated",
-                                size, bytes));
-    }
+    const auto found = std::ranges::find(kept, size, &HostBooks::size_of);
+    if (found == kept.end()) return make(size);
+    Block block = std::move(*found);
+    kept.erase(found);
+    kept_bytes -= size;
+    count_used(size);
+    return block;
   }
 
   void give(Block block) {
     const std::lock_guard lock(mutex);
-    free.push_back(std::move(block));
-    if (free.size() <= kMaxFree) return;
-    bytes -= size_of(free.front());
-    free.erase(free.begin());
+    used_bytes -= size_of(block);
+    kept_bytes += size_of(block);
+    kept.push_back(std::move(block));
+  }
+
+  Block make(int64_t size) {
+    const int64_t used = used_bytes + size, most = std::max(most_used, used);
+    while (!kept.empty() && used + kept_bytes > most) {
+      kept_bytes -= size_of(kept.front());
+      kept.pop_front();
+    }
+    try {
+      Block made = std::make_shared<HostBlock>(size, device);
+      count_used(size);
+      return made;
+    } catch (const std::bad_alloc&) {
+      throw IoError(fmt::format("host memory: {} bytes beside the {} in use cannot be allocated",
+                                size, used_bytes + kept_bytes));
+    }
+  }
+
+  void count_used(int64_t size) {
+    used_bytes += size;
+    most_used = std::max(most_used, used_bytes);
   }
 
   const at::Device device;
   std::mutex mutex;
-  int64_t bytes = 0, peak = 0;
-  std::vector<Block> free;
+  int64_t used_bytes = 0, most_used = 0, kept_bytes = 0;
+  // Freed blocks, the oldest first: the system need not provide, and a GPU's driver not pin, pages
+  // again in each step. Used and kept blocks together never exceed the most that was used.
+  std::deque<Block> kept;
 };
 
 TierPools::TierPools(at::Device device, std::string nvme_path)
@@ -126,7 +136,7 @@ at::Tensor TierPools::host_tensor(int64_t numel, at::ScalarType type) {
 
 int64_t TierPools::host_peak_bytes() const {
   const std::lock_guard lock(host_->mutex);
-  return host_->peak;
+  return host_->most_used;
 }
 
 int64_t TierPools::reserve_swap(int64_t bytes) {

@@ -77,8 +77,8 @@ class TierPools {
   // GPU. The address and the size of its memory are multiples of io::kSwapBlock. Returns a meta
   // tensor if the device is meta. Throws IoError if the memory cannot be allocated.
   at::Tensor host_tensor(int64_t numel, at::ScalarType type);
-  // Returns the peak, since construction, of the bytes of allocated host memory, including released
-  // memory that is kept for reuse.
+  // Returns the largest number of bytes of host memory in use at once since construction. Released
+  // memory is kept for reuse, but never so much that both together exceed this.
   int64_t host_peak_bytes() const;
 
   // Copies between the device and host memory.

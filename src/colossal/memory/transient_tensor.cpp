@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/DeviceGuard.h>
+#include <fmt/format.h>
 
 #include <utility>
 
@@ -34,6 +35,7 @@ bool TransientTensor::take_from(const c10::Storage& storage) {
 
 void TransientTensor::hold(c10::DataPtr memory) {
   c10::StorageImpl* const storage = tensor_.storage().unsafeGetStorageImpl();
+  storage->clear_data_ptr_access_error_msg_();
   storage->set_data_ptr_noswap(std::move(memory));
   storage->set_nbytes(static_cast<size_t>(bytes_));
   here_ = true;
@@ -44,6 +46,11 @@ void TransientTensor::give() {
   c10::StorageImpl* const storage = tensor_.storage().unsafeGetStorageImpl();
   storage->set_data_ptr_noswap(c10::DataPtr(nullptr, tensor_.device()));
   storage->set_nbytes(0);
+  // What reads it next would read from address 0.
+  storage->release_data_and_set_meta_custom_data_ptr_error_msg_(fmt::format(
+      "{} of {} elements are not on this device now: they are sharded or offloaded, and "
+      "here only while a layer of their pass uses them",
+      memory_kind_name(kind_), tensor_.numel()));
   here_ = false;
 }
 

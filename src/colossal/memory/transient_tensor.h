@@ -11,7 +11,8 @@
 
 namespace colossal::memory {
 
-// A tensor that has memory only between take() and give(), like all views of its storage. On the
+// A tensor that has memory only between take() and give(), like all views of its storage. Whoever
+// reads or writes it without memory gets a c10::Error that says so. On the
 // CPU, the memory of a large tensor that give() releases is kept for the next allocation of the
 // same size (own_pages.h).
 class TransientTensor {

@@ -133,7 +133,10 @@ struct Profiler::Recording {
 };
 
 Profiler::Profiler(std::filesystem::path directory, int rank, c10::Device device)
-    : directory_(std::move(directory)), rank_(rank), recording_(std::make_unique<Recording>()) {
+    : directory_(std::move(directory)),
+      rank_(rank),
+      kernels_(device.is_cuda() ? std::make_unique<KernelTimes>(device) : nullptr),
+      recording_(std::make_unique<Recording>()) {
   Recording* none = nullptr;
   COLOSSAL_CHECK(active.compare_exchange_strong(none, recording_.get()),
                  "rank {} began a profile while another was under way", rank);
@@ -149,7 +152,6 @@ Profiler::Profiler(std::filesystem::path directory, int rank, c10::Device device
           })
           .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
                    at::RecordScope::USER_SCOPE}));
-  if (device.is_cuda()) kernels_.emplace(device);
 }
 
 Profiler::~Profiler() {

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "colossal/training/kernel_times.h"
@@ -41,9 +40,9 @@ class Profiler {
  private:
   std::filesystem::path directory_;
   int rank_;
+  std::unique_ptr<KernelTimes> kernels_;  // of a GPU, else null; begins before recording_
   std::unique_ptr<Recording> recording_;
   at::CallbackHandle callback_;
-  std::optional<KernelTimes> kernels_;  // of a GPU
 };
 
 }  // namespace colossal

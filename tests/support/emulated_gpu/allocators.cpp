@@ -320,6 +320,7 @@ bool is_pinned(const void* address) {
 extern "C" {
 int cudaHostAlloc(void** memory, size_t bytes, unsigned flags);
 int cudaFreeHost(void* memory);
+int cudaGetLastError();
 
 int cudaHostAlloc(void** memory, size_t bytes, unsigned /*flags*/) {
   constexpr int kNoMemory = 2;
@@ -329,6 +330,10 @@ int cudaHostAlloc(void** memory, size_t bytes, unsigned /*flags*/) {
 
 int cudaFreeHost(void* memory) {
   colossal::emulated_gpu::own_pinned_allocator().free_host(memory);
+  return 0;
+}
+
+int cudaGetLastError() {
   return 0;
 }
 }

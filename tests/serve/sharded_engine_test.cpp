@@ -324,11 +324,11 @@ TEST_F(ShardedEngine, SendsWhatTheLawsSay) {
     });
     const std::string axis = pipeline ? "pp" : "tp";
     const int64_t hidden = 36, vocabulary = 53, tokens = 17 + 8, steps = 9;
-    // The begin and end messages; for each step 9 numbers, 6 for its chunk, its pages, its tokens
+    // The begin and end messages; for each step 10 numbers, 6 for its chunk, its pages, its tokens
     // and one wanted row.
     const int64_t pages = 2 + 8 * 2;  // pages of 16 tokens
     EXPECT_EQ((first[{axis, comm::Reason::control}].law_bytes),
-              16 * (2 + steps) + 8 * (5 + steps * (9 + 6 + 1) + pages + tokens));
+              16 * (2 + steps) + 8 * (5 + steps * (10 + 6 + 1) + pages + tokens));
     if (pipeline) {
       EXPECT_EQ((first[{"pp", comm::Reason::stage}].law_bytes), 32 * steps + 8 * tokens * hidden);
       EXPECT_EQ((second[{"pp.ends", comm::Reason::stage}].law_bytes),

@@ -130,9 +130,9 @@ int64_t numbers_of_mode(const Sizes& sizes, const Counts& counts, const Strategy
 // Of one sequence that one page holds.
 Bytes law(const Sizes& sizes, const Counts& counts, const Strategy& strategy) {
   const int64_t others = strategy.world_size() - 1;
-  // begin and end; of each pass 9 numbers, 6 of its chunk, its page, tokens and wanted ones.
+  // begin and end; of each pass 10 numbers, 6 of its chunk, its page, tokens and wanted ones.
   const int64_t numbers =
-      5 + counts.passes * (9 + 6 + 1) + counts.tokens + counts.logits + counts.states;
+      5 + counts.passes * (10 + 6 + 1) + counts.tokens + counts.logits + counts.states;
   Bytes bytes{{Reason::control, others * (16 * (2 + counts.passes) + kBytes * numbers)},
               {Reason::tensor, kBytes * numbers_of_mode(sizes, counts, strategy)}};
   if (strategy.pp > 1) {

@@ -19,7 +19,8 @@
 namespace colossal {
 
 // The base class of the exceptions above. Any other failure throws an Error itself, or a class that
-// another header derives from Error, such as NonFiniteError (engine/engine.h); exit code 1.
+// another header derives from Error, such as NonFiniteError (engine/non_finite_error.h); exit
+// code 1.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -183,7 +183,8 @@ bool RankProcess::ended_by_us() const {
 }
 
 bool RankProcess::killed_by_us() const {
-  return ended_by_us() && WTERMSIG(status_) == SIGKILL;
+  // SIGQUIT ends a rank that does not write its stacks.
+  return ended_by_us() && (WTERMSIG(status_) == SIGKILL || WTERMSIG(status_) == SIGQUIT);
 }
 
 bool RankProcess::stopped() const {

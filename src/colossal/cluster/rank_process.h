@@ -50,7 +50,7 @@ class RankProcess {
   std::optional<Failure> failure() const;
   bool stopped() const;       // whether the rank exited with kStoppedExitCode
   bool ended_by_us() const;   // whether a signal from send_signal() ended the rank
-  bool killed_by_us() const;  // whether SIGKILL from send_signal() ended the rank
+  bool killed_by_us() const;  // whether SIGQUIT or SIGKILL from send_signal() ended the rank
   // Returns whether the rank has called send_progress().
   bool has_progressed();
   const std::string& who() const { return who_; }  // "rank 1 (pid 123, host node7)"

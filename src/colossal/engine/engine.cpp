@@ -11,29 +11,11 @@
 #include <optional>
 #include <utility>
 
+#include "colossal/base/error.h"
 #include "colossal/nn/layer_scope.h"
 
 namespace colossal {
 namespace {
-
-memory::ChunkOptions chunk_options(const EngineConfig& config) {
-  return {.working = config.precision.compute,
-          .master = config.precision.master,
-          .gradient = config.precision.gradient,
-          .chunk_bytes = config.chunk_bytes,
-          .reduce_once_per_step = config.reduce_once_per_step,
-          .window_bytes = config.window_bytes,
-          .uses_parameter_handles = config.uses_parameter_handles,
-          .tiers = config.tiers};
-}
-
-// Also freezes the parameters of frozen groups.
-std::shared_ptr<const optim::ParameterGroups> make_optimizers(const optim::OptimizerConfig& config,
-                                                              const nn::ParameterList& parameters) {
-  auto groups = std::make_shared<const optim::ParameterGroups>(config);
-  groups->apply(parameters);
-  return groups;
-}
 
 // The ranks of a tensor-parallel group all report the same labels and loss, and the ranks of a
 // replica all report the same inputs: divides the sums by the number of these ranks.
@@ -48,10 +30,6 @@ ControlSums reduce(const ControlMessage& mine, const ParallelContext& context) {
 
 }  // namespace
 
-NonFiniteError::NonFiniteError(int64_t step, const std::string& what)
-    : Error(fmt::format("step {}: {} is not finite; no rank has updated its weights", step, what)),
-      step(step) {}
-
 Engine::Engine(nn::ParameterList parameters, LossFunction loss, const ParallelContext& context,
                const EngineConfig& config)
     : Engine(std::move(parameters), one_stage(std::move(loss)), context, config) {
@@ -64,7 +42,7 @@ Engine::Engine(nn::ParameterList parameters, StagedModel model, const ParallelCo
     : context_(context),
       config_(config),
       schedule_(config.schedule, config.optimizer.learning_rate, config.total_steps),
-      optimizers_(make_optimizers(config.optimizer, parameters)),
+      optimizers_(parameter_groups(config.optimizer, parameters)),
       chunks_(std::move(parameters), context, optimizers_, chunk_options(config), config.order),
       activations_(chunks_, config.recompute, config.tiers.activations),
       model_(std::move(model)),
@@ -205,7 +183,9 @@ StepResult Engine::run_update(const UpdateRequest& request) {
   // Asked as late as possible: if the answer is yes, this step is the last.
   mine.stop_requested = request.stop_requested() ? 1 : 0;
   const ControlSums all = reduce(mine, context_);
-  if (!std::isfinite(all.squared_norm) || !std::isfinite(all.loss_sum)) refuse_non_finite(mine);
+  if (!std::isfinite(all.squared_norm) || !std::isfinite(all.loss_sum)) {
+    throw_non_finite(steps_done_ + 1, std::isfinite(mine.loss_sum.value()), chunks_, context_);
+  }
 
   StepResult result;
   result.step = ++steps_done_;
@@ -236,19 +216,6 @@ StepResult Engine::run_update(const UpdateRequest& request) {
                  used);
   if (router_balance_) router_balance_->after_update(all.routers);
   return result;
-}
-
-// All ranks call this together. Each reports its first bad tensor, and all throw an error about the
-// same one.
-void Engine::refuse_non_finite(const ControlMessage& mine) {
-  std::string what = chunks_.first_non_finite_gradient();
-  if (!what.empty()) what = "the gradient of " + what;
-  if (!std::isfinite(mine.loss_sum.value())) what = "the loss";
-  for (const std::string& found :
-       comm::gather_bytes(what, context_.world_group(), comm::Reason::control)) {
-    if (!found.empty()) throw NonFiniteError(steps_done_ + 1, found);
-  }
-  throw NonFiniteError(steps_done_ + 1, "a sum of gradients");
 }
 
 Engine::Evaluation Engine::evaluate(const std::vector<data::Batch>& micro_batches,

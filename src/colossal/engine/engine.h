@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "colossal/base/error.h"
 #include "colossal/data/batch.h"
 #include "colossal/engine/control.h"
 #include "colossal/engine/engine_config.h"
+#include "colossal/engine/non_finite_error.h"
 #include "colossal/engine/pipeline_executor.h"
 #include "colossal/engine/router_balance.h"
 #include "colossal/engine/staged_model.h"
@@ -43,16 +43,6 @@ struct StepResult {
   // Rows (routed tokens) of each expert in this step; empty for a model without experts, and
   // if `skipped`.
   RowsOfExperts expert_rows = {};
-};
-
-// Thrown on all ranks if a loss or gradient is not finite on any rank. No rank has updated: weights
-// and optimizer state are those before the step.
-class NonFiniteError : public Error {
- public:
-  // what: "the loss", "the gradient of " and the name of a parameter, or "a sum of gradients" if
-  // each gradient is finite.
-  NonFiniteError(int64_t step, const std::string& what);
-  int64_t step;  // number of the failed step, from 1
 };
 
 class Engine {
@@ -148,9 +138,6 @@ class Engine {
   std::map<std::string, double> means_of_metrics(const ControlSums& all) const;
   RowsOfExperts rows_of_experts(const ControlSums& all) const;
   void add_router_metrics(const ControlSums& all, std::map<std::string, double>& metrics) const;
-  // Throws NonFiniteError with the same message on all ranks. control: this rank's numbers, not
-  // summed over ranks. Collective.
-  void refuse_non_finite(const ControlMessage& control);
 
   const ParallelContext& context_;
   EngineConfig config_;

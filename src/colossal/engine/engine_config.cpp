@@ -4,6 +4,24 @@
 
 namespace colossal {
 
+memory::ChunkOptions chunk_options(const EngineConfig& config) {
+  return {.working = config.precision.compute,
+          .master = config.precision.master,
+          .gradient = config.precision.gradient,
+          .chunk_bytes = config.chunk_bytes,
+          .reduce_once_per_step = config.reduce_once_per_step,
+          .window_bytes = config.window_bytes,
+          .uses_parameter_handles = config.uses_parameter_handles,
+          .tiers = config.tiers};
+}
+
+std::shared_ptr<const optim::ParameterGroups> parameter_groups(
+    const optim::OptimizerConfig& config, const nn::ParameterList& parameters) {
+  auto groups = std::make_shared<const optim::ParameterGroups>(config);
+  groups->apply(parameters);
+  return groups;
+}
+
 EngineConfig engine_config(const Job& job) {
   return {.optimizer = job.config.optimizer,
           .schedule = job.config.scheduler,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "colossal/job/precision.h"
 #include "colossal/memory/activations.h"
 #include "colossal/memory/chunk_engine.h"
+#include "colossal/nn/parameter.h"
 #include "colossal/optim/optimizer_config.h"
 #include "colossal/optim/schedule.h"
 #include "colossal/parallel/pipeline/costs.h"
@@ -67,6 +69,12 @@ struct EngineConfig {
   // do not change.
   double router_bias_rate = 0;
 };
+
+// The options of the engine's chunks.
+memory::ChunkOptions chunk_options(const EngineConfig& config);
+// Returns the parameters' optimizers. Freezes the parameters of frozen groups.
+std::shared_ptr<const optim::ParameterGroups> parameter_groups(const optim::OptimizerConfig& config,
+                                                               const nn::ParameterList& parameters);
 
 // Returns the configuration of the job's engine. The caller sets EngineConfig::order and
 // EngineConfig::metrics.

@@ -84,6 +84,9 @@ class ChunkEngine : public ParameterStore, private nn::Residency {
   // Call these around a forward pass without a backward pass.
   void begin_evaluation(int stage = 0) { fetcher_->begin_evaluation(stage); }
   void end_evaluation() { fetcher_->end(); }
+  // Between these, any weights may be used in any order: all are whole on the device.
+  void begin_gathering(int stage = 0) { fetcher_->begin_gathering(stage); }
+  void end_gathering() { fetcher_->end(); }
   // Call this once, in place of begin_evaluation and end_evaluation around each pass, if the model
   // runs only forward passes from now on and its weights do not change. The first weights of the
   // next pass are fetched before the current pass ends. These passes count as passes of stage 0,

@@ -106,6 +106,12 @@ void ChunkFetcher::begin_evaluation(int stage) {
   if (any_transient_) begin(stage, Pass::evaluation, plans_of(stage).forward);
 }
 
+void ChunkFetcher::begin_gathering(int stage) {
+  if (!any_transient_) return;
+  gathering_ = plan_all_at_once(transient_chunks());
+  begin(stage, Pass::evaluation, gathering_);
+}
+
 void ChunkFetcher::begin_inference() {
   if (!any_transient_) return;
   COLOSSAL_CHECK(plans_of(0).order_known, "inference over {} chunks in an unknown order",

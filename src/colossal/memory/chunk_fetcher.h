@@ -38,6 +38,7 @@ class ChunkFetcher {
   //     directly follows: the first weights of the backward pass are then kept or fetched before
   //     the forward pass ends;
   //   begin_evaluation, forward pass, end;
+  //   begin_gathering, uses in any order, end: all transient chunks are fetched at once;
   //   begin_inference, any number of forward passes of stage 0, whose order of use must be known;
   //     no end and no other pass may follow.
   // Outside these passes, only chunks that are not transient may be used. If weights are sharded,
@@ -48,6 +49,7 @@ class ChunkFetcher {
   void begin_forward(int stage);
   void begin_backward(int stage);
   void begin_evaluation(int stage);
+  void begin_gathering(int stage);
   void begin_inference();
   void end();
 
@@ -108,7 +110,7 @@ class ChunkFetcher {
   int64_t window_bytes_;
   bool any_transient_ = false, any_on_nvme_ = false;
   std::map<int, StagePlans> stages_;  // by stage
-  FetchPlan inference_;
+  FetchPlan inference_, gathering_;
 
   const FetchPlan* running_ = nullptr;  // plan of the running pass; null outside a pass
   int stage_ = 0;                       // stage of the running pass

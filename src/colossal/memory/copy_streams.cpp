@@ -32,7 +32,9 @@ CopyStreams::CopyStreams(at::Device device) {
 
 CopyStreams::~CopyStreams() {
   try {
-    for (const auto& [copy, on_host] : under_way_) copy.wait();
+    for (const auto& stream : {to_device_, to_host_}) {
+      if (stream) stream->synchronize();
+    }
   } catch (const std::exception&) {  // of the GPU: whoever computes with it has met it, too
   }
 }

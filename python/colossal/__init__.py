@@ -1,0 +1,24 @@
+"""Colossal: trains any PyTorch module in parallel, with ZeRO, offloading and every optimizer of the engine.
+
+    model, optimizer = colossal.boost(model, optimizer, zero=3)
+
+Names are imported when they are first used: `import colossal` does not import torch.
+"""
+import importlib
+
+_PLACES = {
+    "boost": "_boosting", "gather": "_boosting", "Optimizer": "_boosting",
+    "Error": "_engine", "ConfigError": "_engine", "IoError": "_engine", "CommError": "_engine",
+    "NonFiniteError": "_engine", "__version__": "_engine",
+}
+__all__ = [name for name in _PLACES if not name.startswith("_")]
+
+
+def __getattr__(name):
+    if name in _PLACES:
+        return getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
+    raise AttributeError(f"module {__name__} has no attribute {name}")
+
+
+def __dir__():
+    return sorted([*globals(), *_PLACES])

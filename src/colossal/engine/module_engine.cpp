@@ -1,0 +1,165 @@
+#include "colossal/engine/module_engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "colossal/base/error.h"
+#include "colossal/engine/control.h"
+#include "colossal/engine/foreign_parameters.h"
+
+namespace colossal {
+namespace {
+
+const char* name_of(int pass) {
+  constexpr const char* kNames[] = {"no pass", "a forward pass", "a backward pass", "an evaluation",
+                                    "a gathering of weights"};
+  return kNames[pass];
+}
+
+nn::ParameterList take_over(const ModuleEngine::NamedTensors& parameters,
+                            const ParallelContext& context) {
+  refuse_axes_of_modules(context.strategy(), /*in_parts=*/false);
+  ForeignParameters taken(context);
+  for (const auto& [name, tensor] : parameters) taken.add(name, tensor);
+  return taken.take();
+}
+
+EngineConfig without_handles(EngineConfig config) {
+  config.uses_parameter_handles = false;
+  return config;
+}
+
+}  // namespace
+
+ModuleEngine::ModuleEngine(const NamedTensors& parameters, const ParallelContext& context,
+                           EngineConfig config)
+    : context_(context),
+      config_(without_handles(std::move(config))),
+      parameters_(take_over(parameters, context)),
+      chunks_(parameters_, context, parameter_groups(config_.optimizer, parameters_),
+              chunk_options(config_)),
+      activations_(chunks_, config_.recompute, config_.tiers.activations) {}
+
+ModuleEngine::~ModuleEngine() = default;
+
+void ModuleEngine::begin(Pass pass) {
+  if (pass_ != Pass::none) {
+    throw ConfigError(fmt::format("{} begins before {} has ended", name_of(static_cast<int>(pass)),
+                                  name_of(static_cast<int>(pass_))));
+  }
+  pass_ = pass;
+}
+
+void ModuleEngine::end(Pass pass) {
+  if (pass_ != pass) {
+    throw ConfigError(fmt::format("{} ends, but {} runs", name_of(static_cast<int>(pass)),
+                                  name_of(static_cast<int>(pass_))));
+  }
+  pass_ = Pass::none;
+}
+
+void ModuleEngine::begin_forward() {
+  begin(Pass::forward);
+  if (!in_step_) chunks_.begin_step();
+  in_step_ = true;
+  chunks_.begin_forward(/*stage=*/0);
+  if (!saving_) saving_.emplace(activations_);
+}
+
+void ModuleEngine::end_forward() {
+  end(Pass::forward);
+  chunks_.end_forward();
+}
+
+void ModuleEngine::begin_backward(bool last) {
+  if (reduced_) {
+    throw ConfigError(
+        "a backward pass follows the last one of the step; update the weights before, or begin the "
+        "earlier ones as not the last (no_sync)");
+  }
+  begin(Pass::backward);
+  any_backward_ = true;
+  reduced_ = last;
+  chunks_.begin_backward(last);
+}
+
+void ModuleEngine::end_backward() {
+  end(Pass::backward);
+  saving_.reset();
+  chunks_.end_backward();
+}
+
+void ModuleEngine::begin_evaluation() {
+  begin(Pass::evaluation);
+  chunks_.begin_evaluation();
+}
+
+void ModuleEngine::end_evaluation() {
+  end(Pass::evaluation);
+  chunks_.end_evaluation();
+}
+
+void ModuleEngine::begin_gathering() {
+  begin(Pass::gathering);
+  chunks_.synchronize();
+  chunks_.begin_gathering();
+  for (const nn::ParameterHandle& parameter : parameters_) before_use(parameter->tensor);
+}
+
+void ModuleEngine::end_gathering() {
+  end(Pass::gathering);
+  for (const nn::ParameterHandle& parameter : parameters_) after_use(parameter->tensor);
+  chunks_.end_gathering();
+}
+
+void ModuleEngine::before_use(const at::Tensor& weight) {
+  if (chunks_.is_transient(weight)) chunks_.before_use(weight);
+}
+
+void ModuleEngine::after_use(const at::Tensor& weight) {
+  if (chunks_.is_transient(weight)) chunks_.after_use(weight);
+}
+
+ModuleEngine::Result ModuleEngine::update(const Update& update) {
+  if (pass_ != Pass::none) {
+    throw ConfigError(fmt::format("an update while {} runs", name_of(static_cast<int>(pass_))));
+  }
+  if (any_backward_ && !reduced_) {
+    throw ConfigError(
+        "an update after a backward pass that was not the last of the step: its gradients are not "
+        "summed over ranks; run the last one outside of no_sync");
+  }
+  saving_.reset();
+  if (any_backward_) chunks_.finish_reduction();
+  const int replicas = context_.strategy().dp;
+  ControlMessage mine;
+  mine.token_count = any_backward_ ? 1 : 0;
+  mine.stop_requested = update.stop_requested ? 1 : 0;
+  const std::vector<double> of_parameters =
+      any_backward_ ? chunks_.used() : std::vector<double>(chunks_.parameters().size(), 0.0);
+  mine.used.assign(of_parameters.begin(), of_parameters.end());
+  if (any_backward_) mine.squared_norm = chunks_.squared_gradient_norm();
+  const ControlSums all = reduce_control(mine, context_.world_group());
+  if (!std::isfinite(all.squared_norm)) {
+    throw_non_finite(steps_done_ + 1, /*loss_is_finite=*/true, chunks_, context_);
+  }
+  in_step_ = any_backward_ = reduced_ = false;
+  Result result{.step = ++steps_done_, .stop_requested = all.stop_requested > 0};
+  if (all.token_count == 0) {
+    result.skipped = true;
+    return result;
+  }
+  result.grad_norm = std::sqrt(all.squared_norm) / replicas;
+  // The coefficient of torch.nn.utils.clip_grad_norm_.
+  const double clip = update.gradient_clip > 0
+                          ? std::min(1.0, update.gradient_clip / (result.grad_norm + 1e-6))
+                          : 1.0;
+  std::vector<bool> used;
+  for (const double ranks : all.used) used.push_back(ranks > 0);
+  chunks_.update({.learning_rate = update.learning_rate, .gradient_scale = clip / replicas}, used);
+  return result;
+}
+
+}  // namespace colossal

@@ -1,0 +1,107 @@
+// ModuleEngine trains parameters of a user's own in a loop of the user's own: the program runs
+// forward passes, computes losses and calls backward() as it likes, and says where passes begin and
+// end. Engine (engine.h) runs the loop itself.
+//
+//   ModuleEngine engine({{"weight", weight}, {"bias", bias}}, context, config);
+//   for (...) {
+//     engine.begin_forward();
+//     at::Tensor loss = ...;
+//     engine.end_forward();
+//     engine.begin_backward(/*last=*/true);
+//     loss.backward();
+//     engine.end_backward();
+//     engine.update({.learning_rate = 1e-3});
+//   }
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "colossal/engine/engine_config.h"
+#include "colossal/engine/non_finite_error.h"
+#include "colossal/memory/activations.h"
+#include "colossal/memory/chunk_engine.h"
+#include "colossal/mesh/parallel_context.h"
+
+namespace colossal {
+
+// Not thread-safe: passes begin and end on one thread, on which autograd saves tensors.
+class ModuleEngine {
+ public:
+  using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+  // Takes over the parameters (foreign_parameters.h): their gradients are no longer accumulated in
+  // their grad(), but summed over ranks. config: optimizer, precision, tiers and the fields of
+  // memory::ChunkOptions; the schedule, the batch and the clipping are the caller's. `context` must
+  // outlive this. Collective. Throws ConfigError if an axis other than dp has more than one rank.
+  ModuleEngine(const NamedTensors& parameters, const ParallelContext& context, EngineConfig config);
+  ~ModuleEngine();
+
+  // Call these around the program's passes. A step may have any number of forward passes before a
+  // backward pass, of backward passes, and of evaluations in between; passes do not overlap. If
+  // weights are sharded or offloaded, all ranks run the same passes. last: whether it is the
+  // last backward pass before update(): gradients are then summed over ranks. Throw ConfigError if
+  // called in another order.
+  void begin_forward();
+  void end_forward();
+  void begin_backward(bool last);
+  void end_backward();
+  // Around a forward pass without gradients.
+  void begin_evaluation();
+  void end_evaluation();
+  // Between these, all weights are whole on the device, to be read.
+  void begin_gathering();
+  void end_gathering();
+  // Whether weights are whole on the device only around their uses. Call before_use() and
+  // after_use() then around each use of a weight in a forward pass; in a backward pass, those that
+  // autograd has saved come by themselves. They do nothing for other tensors.
+  bool weights_are_transient() const { return chunks_.weights_are_transient(); }
+  void before_use(const at::Tensor& weight);
+  void after_use(const at::Tensor& weight);
+
+  struct Update {
+    double learning_rate = 0;
+    double gradient_clip = 0;  // gradients are scaled down to this global norm; 0: no clipping
+    bool stop_requested = false;
+  };
+  struct Result {
+    int64_t step = 0;             // number of this update, from 1
+    double grad_norm = 0;         // of the gradients' mean over replicas, before clipping
+    bool skipped = false;         // true: no rank has had a backward pass since the last update
+    bool stop_requested = false;  // by any rank
+  };
+  // Updates the weights with the mean over the replicas of the gradients of the step, as
+  // DistributedDataParallel computes it. Collective. Throws NonFiniteError, IoError and CommError;
+  // ConfigError if the last backward pass was not begun with `last`.
+  Result update(const Update& update);
+
+  memory::ChunkEngine& chunks() { return chunks_; }
+  const memory::ChunkEngine& chunks() const { return chunks_; }
+  int64_t steps_done() const { return steps_done_; }
+  void set_steps_done(int64_t steps) { steps_done_ = steps; }
+
+ private:
+  enum class Pass { none, forward, backward, evaluation, gathering };
+  void begin(Pass pass);
+  void end(Pass pass);
+
+  const ParallelContext& context_;
+  EngineConfig config_;
+  nn::ParameterList parameters_;
+  memory::ChunkEngine chunks_;
+  memory::Activations activations_;
+  std::optional<memory::Activations::Scope> saving_;  // from a forward to a backward pass
+  Pass pass_ = Pass::none;
+  bool in_step_ = false;  // since the first forward pass after an update
+  bool reduced_ = false;  // whether the last backward pass was begun with `last`
+  bool any_backward_ = false;
+  int64_t steps_done_ = 0;
+};
+
+}  // namespace colossal

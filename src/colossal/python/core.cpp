@@ -1,0 +1,182 @@
+// The extension module colossal._core: what the Python package (python/colossal) calls. All that
+// computes, communicates or waits releases Python's lock.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "colossal/base/error.h"
+#include "colossal/base/version.h"
+#include "colossal/cluster/launch_environment.h"
+#include "colossal/comm/world.h"
+#include "colossal/engine/module_engine.h"
+#include "colossal/memory/memory_ledger.h"
+#include "colossal/mesh/parallel_context.h"
+#include "colossal/python/tensor_caster.h"
+
+namespace nb = nanobind;
+
+namespace colossal::python {
+namespace {
+
+using Unlocked = nb::call_guard<nb::gil_scoped_release>;
+
+// The ranks of the job, and the layout on them.
+struct Cluster {
+  std::unique_ptr<comm::World> world;
+  std::unique_ptr<ParallelContext> context;
+};
+
+// job: different for each cluster of a job, equal on all ranks.
+std::unique_ptr<Cluster> connect(int zero, const std::string& backend, double timeout,
+                                 const std::string& job) {
+  auto cluster = std::make_unique<Cluster>();
+  const auto launch = cluster::read_launch_environment();
+  if (launch && launch->rendezvous.size > 1) {
+    comm::Rendezvous meeting = launch->rendezvous;
+    meeting.prefix += job;
+    cluster->world = comm::connect(meeting, {.backend = backend, .device = "cpu"},
+                                   std::chrono::milliseconds(static_cast<int64_t>(timeout * 1000)));
+  } else {
+    cluster->world = comm::single_world();
+  }
+  cluster->context = std::make_unique<ParallelContext>(
+      *cluster->world, Strategy{.dp = cluster->world->size(), .zero = zero});
+  return cluster;
+}
+
+Precision precision_of(const std::string& dtype) {
+  if (dtype == "bf16") {
+    return {.compute = at::kBFloat16, .master = at::kFloat, .gradient = at::kFloat};
+  }
+  if (dtype == "fp32") return {};
+  if (dtype == "fp64") {
+    return {.compute = at::kDouble, .master = at::kDouble, .gradient = at::kDouble};
+  }
+  throw ConfigError(fmt::format("dtype=\"{}\": choose bf16, fp32 or fp64", dtype));
+}
+
+// Of a group of parameters: pattern of their names, factor of the learning rate, weight decay.
+using Group = std::tuple<std::string, double, double>;
+
+std::unique_ptr<ModuleEngine> make_engine(
+    const Cluster& cluster, const ModuleEngine::NamedTensors& parameters,
+    const std::string& optimizer, const std::optional<std::vector<double>>& betas,
+    std::optional<double> eps, std::optional<double> momentum, bool nesterov,
+    const std::vector<Group>& groups, const std::string& dtype,
+    const std::vector<std::tuple<std::string, double, double>>& offload,
+    const std::string& nvme_path, std::optional<int64_t> chunk_bytes,
+    std::optional<int64_t> window_bytes) {
+  EngineConfig config{.precision = precision_of(dtype)};
+  config.optimizer.name = optimizer;
+  config.optimizer.betas = betas;
+  config.optimizer.eps = eps;
+  config.optimizer.momentum = momentum;
+  config.optimizer.nesterov = nesterov;
+  for (const auto& [pattern, scale, weight_decay] : groups) {
+    config.optimizer.groups.push_back(
+        {.pattern = pattern, .learning_rate_scale = scale, .weight_decay = weight_decay});
+  }
+  for (const auto& [kind, host, nvme] : offload) {
+    for (const memory::MemoryKind tiered : memory::kTieredKinds) {
+      if (kind == memory::memory_kind_name(tiered)) {
+        config.tiers.of(tiered) = {.host = host, .nvme = nvme};
+      }
+    }
+  }
+  config.tiers.nvme_path = nvme_path;
+  if (chunk_bytes) config.chunk_bytes = *chunk_bytes;
+  if (window_bytes) config.window_bytes = *window_bytes;
+  return std::make_unique<ModuleEngine>(parameters, *cluster.context, std::move(config));
+}
+
+void define_errors(nb::module_& module) {
+  // An error of Python that has crossed our code, such as one of a hook, arrives as it was.
+  nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (python_error& error) {
+      error.restore();
+    }
+  });
+  nb::exception<Error>(module, "Error", PyExc_RuntimeError);
+  nb::exception<ConfigError>(module, "ConfigError", PyExc_ValueError);
+  nb::exception<IoError>(module, "IoError", PyExc_OSError);
+  nb::exception<CommError>(module, "CommError", PyExc_ConnectionError);
+  nb::exception<NonFiniteError>(module, "NonFiniteError", PyExc_FloatingPointError);
+}
+
+void define_cluster(nb::module_& module) {
+  nb::class_<Cluster>(module, "Cluster")
+      .def_prop_ro("rank", [](const Cluster& cluster) { return cluster.world->rank(); })
+      .def_prop_ro("size", [](const Cluster& cluster) { return cluster.world->size(); })
+      .def_prop_ro("backend",
+                   [](const Cluster& cluster) { return std::string(cluster.world->backend()); });
+  module.def("connect", &connect, nb::arg("zero"), nb::arg("backend"), nb::arg("timeout"),
+             nb::arg("job"), Unlocked());
+}
+
+void define_module_engine(nb::module_& module) {
+  using Result = ModuleEngine::Result;
+  nb::class_<Result>(module, "UpdateResult")
+      .def_ro("step", &Result::step)
+      .def_ro("grad_norm", &Result::grad_norm)
+      .def_ro("skipped", &Result::skipped)
+      .def_ro("stop_requested", &Result::stop_requested);
+  nb::class_<ModuleEngine>(module, "ModuleEngine")
+      .def_static("make", &make_engine, nb::keep_alive<0, 1>(), Unlocked(), nb::arg("cluster"),
+                  nb::arg("parameters"), nb::arg("optimizer"), nb::arg("betas").none(),
+                  nb::arg("eps").none(), nb::arg("momentum").none(), nb::arg("nesterov"),
+                  nb::arg("groups"), nb::arg("dtype"), nb::arg("offload"), nb::arg("nvme_path"),
+                  nb::arg("chunk_bytes").none(), nb::arg("window_bytes").none())
+      .def("begin_forward", &ModuleEngine::begin_forward, Unlocked())
+      .def("end_forward", &ModuleEngine::end_forward, Unlocked())
+      .def("begin_backward", &ModuleEngine::begin_backward, nb::arg("last"), Unlocked())
+      .def("end_backward", &ModuleEngine::end_backward, Unlocked())
+      .def("begin_evaluation", &ModuleEngine::begin_evaluation, Unlocked())
+      .def("end_evaluation", &ModuleEngine::end_evaluation, Unlocked())
+      .def("begin_gathering", &ModuleEngine::begin_gathering, Unlocked())
+      .def("end_gathering", &ModuleEngine::end_gathering, Unlocked())
+      .def("before_use", &ModuleEngine::before_use, nb::arg("weight"), Unlocked())
+      .def("after_use", &ModuleEngine::after_use, nb::arg("weight"), Unlocked())
+      .def(
+          "is_weight",
+          [](const ModuleEngine& engine, const at::Tensor& tensor) {
+            return engine.chunks().is_weight(tensor);
+          },
+          nb::arg("tensor"))
+      .def_prop_ro("weights_are_transient", &ModuleEngine::weights_are_transient)
+      .def(
+          "update",
+          [](ModuleEngine& engine, double learning_rate, double gradient_clip,
+             bool stop_requested) {
+            return engine.update({.learning_rate = learning_rate,
+                                  .gradient_clip = gradient_clip,
+                                  .stop_requested = stop_requested});
+          },
+          nb::arg("learning_rate"), nb::arg("gradient_clip") = 0.0,
+          nb::arg("stop_requested") = false, Unlocked());
+}
+
+}  // namespace
+
+NB_MODULE(_core, module) {
+  module.attr("__version__") = kVersion;
+  memory::install_allocators();
+  define_errors(module);
+  define_cluster(module);
+  define_module_engine(module);
+}
+
+}  // namespace colossal::python

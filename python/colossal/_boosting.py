@@ -1,30 +1,32 @@
 """boost(): the engine trains a module in the place of torch. Model and optimizer stay the same objects, and the loop of
 the program, too: hooks of the module say where passes begin and end, and optimizer.step() is the engine's update."""
+import collections.abc
 import contextlib
+import dataclasses
 import types
 import weakref
 
 import torch
-from torch.utils import _pytree
 
-from ._engine import ConfigError, ModuleEngine, connect
-from ._optimizers import Optimizer, groups_of, settings_of
+from ._engine import Cluster, ConfigError, ModuleEngine, connect
+from ._optimizers import Optimizer, first_rates, fixed_settings, groups_of, settings_of
 
 _KINDS = ("parameters", "gradients", "optimizer", "activations")
 _boosted = weakref.WeakKeyDictionary()  # models -> Boosted
-_jobs = 0  # number of boosts so far, the same on all ranks
+_DTYPES = {torch.float64: "fp64", torch.float32: "fp32", torch.bfloat16: "bf16"}
+_ranks = {}  # the process's connection with the other ranks, by its settings: one
 
 
-def boost(model, optimizer="adamw", *, zero=0, dtype="fp32", lr=1e-3, weight_decay=0.0, max_grad_norm=0.0, offload=None,
+def boost(model, optimizer="adamw", *, zero=0, dtype=None, lr=None, weight_decay=None, max_grad_norm=0.0, offload=None,
           nvme_path="", backend="auto", timeout=300.0, chunk_bytes=None, window_bytes=None):
     """Lets the engine train `model` on all ranks of the job, as DistributedDataParallel would. Returns (model, optimizer):
     the same model and, if it is an optimizer of torch, the same optimizer. Call it on all ranks.
 
     optimizer      a torch.optim.AdamW, Adam or SGD of the model's parameters, which may have been given to a scheduler, or
                    the name of an optimizer of the engine ("adamw", "lamb", "lars", "lion", "adafactor", "came", ...), with
-                   lr and weight_decay
+                   lr (1e-3) and weight_decay (0)
     zero           0 to 3: divides optimizer state (1), gradients (2) and weights (3) among the ranks
-    dtype          "fp32", "bf16" (weights and activations; masters stay fp32) or "fp64"
+    dtype          "fp32", "bf16" (weights and activations; masters are fp32) or "fp64"; None: that of the model
     max_grad_norm  gradients are scaled down to this norm of all ranks; 0: they are not
     offload        where tensors are between their uses: {"parameters" | "gradients" | "optimizer" | "activations":
                    "host" | "nvme" | {"host": fraction, "nvme": fraction}}
@@ -39,20 +41,59 @@ def boost(model, optimizer="adamw", *, zero=0, dtype="fp32", lr=1e-3, weight_dec
         raise ConfigError("this model was boosted before: boost() takes a model once")
     names = {parameter: name for name, parameter in model.named_parameters()}
     if isinstance(optimizer, str):
-        optimizer = Optimizer(names, optimizer, lr, weight_decay)
-    strange = [parameter for group in optimizer.param_groups for parameter in group["params"] if parameter not in names]
-    if strange:
-        raise ConfigError(f"the optimizer has {len(strange)} parameters that are not the model's; make it of model.parameters()")
-    global _jobs
-    _jobs += 1
-    cluster = connect(zero=zero, backend=backend, timeout=timeout, job=f"boost{_jobs}/")
+        optimizer = Optimizer(names, optimizer, 1e-3 if lr is None else lr, 0.0 if weight_decay is None else weight_decay)
+    elif lr is not None or weight_decay is not None:
+        raise ConfigError("lr and weight_decay are for an optimizer by name; this one has its own")
+    _check_parameters(names, optimizer)
     settings = optimizer.engine_settings if isinstance(optimizer, Optimizer) else settings_of(optimizer)
+    dtype = dtype or _dtype_of(names)
+    cluster = Cluster(_connected(backend, timeout), zero)
+    for buffer in model.buffers():
+        cluster.broadcast(buffer)
+    for parameter in names:
+        parameter.grad = None
     engine = ModuleEngine.make(
         cluster, list((name, parameter) for parameter, name in names.items()), settings.name, settings.betas, settings.eps,
         settings.momentum, settings.nesterov, groups_of(optimizer, names), dtype, list(_shares(offload or {})), nvme_path,
         chunk_bytes, window_bytes)
-    _boosted[model] = Boosted(model, optimizer, cluster, engine, max_grad_norm)
+    _boosted[model] = Boosted(model, optimizer, cluster, engine, max_grad_norm, dtype)
     return model, optimizer
+
+
+def rank():
+    """The number of this process among the ranks of the job, from 0. After boost()."""
+    if not _ranks:
+        raise ConfigError("this process has not met the other ranks: call colossal.boost() first")
+    return next(iter(_ranks.values())).rank
+
+
+def _connected(backend, timeout):
+    if _ranks and (backend, timeout) not in _ranks:
+        raise ConfigError(f"backend and timeout were {next(iter(_ranks))} at the first boost() of this process; they are the same for all")
+    if not _ranks:
+        _ranks[backend, timeout] = connect(backend, timeout)
+    return _ranks[backend, timeout]
+
+
+def _check_parameters(names, optimizer):
+    groups = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    strange = sum(parameter not in names for parameter in groups)
+    if strange:
+        raise ConfigError(f"the optimizer has {strange} parameters that are not the model's; make it of model.parameters()")
+    left = [name for parameter, name in names.items() if parameter.requires_grad and parameter not in set(groups)]
+    if left:
+        raise ConfigError(f"{len(left)} trainable parameters of the model are not in the optimizer, such as {left[0]}: "
+                          "add them, or set requires_grad_(False)")
+    for parameter, name in names.items():
+        if not parameter.is_floating_point():
+            raise ConfigError(f"{name} is {parameter.dtype}: the engine has parameters of real numbers only")
+
+
+def _dtype_of(names):
+    types = {parameter.dtype for parameter in names}
+    if len(types) > 1 or not types <= set(_DTYPES):
+        raise ConfigError(f"the model's parameters are {', '.join(sorted(map(str, types)))}: pass dtype=")
+    return _DTYPES[types.pop()]
 
 
 def _shares(offload):
@@ -71,12 +112,14 @@ def _shares(offload):
 def gather(model):
     """While it lasts, all weights of a boosted model are whole on every rank, to be read, and saved by
     model.save_pretrained() or torch.save(). Changes are lost. Call it on all ranks."""
-    engine = _of(model).engine
-    engine.begin_gathering()
+    boosted = _of(model)
+    boosted.engine.begin_gathering()
+    boosted.pass_ = "gathering"
     try:
         yield
     finally:
-        engine.end_gathering()
+        boosted.pass_ = None
+        boosted.engine.end_gathering()
 
 
 def _of(model):
@@ -88,11 +131,13 @@ def _of(model):
 class Boosted:
     """The engine's side of a model: what its hooks call."""
 
-    def __init__(self, model, optimizer, cluster, engine, max_grad_norm):
+    def __init__(self, model, optimizer, cluster, engine, max_grad_norm, dtype):
         self.cluster, self.engine, self.max_grad_norm = cluster, engine, max_grad_norm
         self.synchronizes = True  # not inside no_sync()
-        self.awaits_backward = False  # since a forward pass whose gradients are wanted
-        self.rates = [group["lr"] for group in optimizer.param_groups]
+        self.is_last = True  # whether the last forward pass was outside of no_sync(): its backward pass is the step's last
+        self.pass_ = None  # "forward", "backward", "evaluation" or "gathering"
+        self.rates, self.settings = first_rates(optimizer), fixed_settings(optimizer)
+        self.versions = {parameter: parameter._version for parameter in model.parameters()} if dtype == "bf16" else {}
         # Tensors and modules stay as they are: this only watches them. dynamo does not look into the hooks.
         watch = torch.compiler.disable
         model.register_forward_pre_hook(watch(self._before_forward), prepend=True)
@@ -101,21 +146,32 @@ class Boosted:
             for module in model.modules():
                 own = list(module.parameters(recurse=False))
                 if own:
-                    module.register_forward_pre_hook(watch(lambda _module, _input, own=own: self._use(own)))
+                    module.register_forward_pre_hook(watch(lambda module, _input, own=own: self._use(module, own)))
                     module.register_forward_hook(watch(lambda _module, _input, _output, own=own: self._end_use(own)),
                                                  always_call=True)
         model.no_sync = self._no_sync
         model._apply = types.MethodType(_apply, model)
         model._is_accelerate_prepared = True  # accelerate then leaves the model to us
         optimizer.grad_norm = None
-        optimizer.zero_grad = lambda set_to_none=True: None  # the engine releases gradients
+        optimizer.zero_grad = lambda set_to_none=True: engine.discard_gradients()
+        optimizer.state_dict = optimizer.load_state_dict = self._no_state
 
         def step(closure=None):
             return self._step(optimizer, closure)
         step._wrapped_by_lr_sched = True  # schedulers ask whether step() was called: _step() tells them
         optimizer.step = step
 
-    def _use(self, weights):
+    def __deepcopy__(self, _memo):
+        raise ConfigError("a boosted model cannot be copied: its weights are the engine's; copy its state_dict() inside "
+                          "colossal.gather(model)")
+
+    def _no_state(self, *_arguments, **_options):
+        raise ConfigError("the optimizer's state is the engine's, and cannot be saved from Python yet")
+
+    def _use(self, module, weights):
+        if self.pass_ is None:
+            raise ConfigError(f"{type(module).__name__} is called outside of the model's forward(), where its weights are sharded or "
+                              "offloaded: call it inside colossal.gather(model)")
         for weight in weights:
             self.engine.before_use(weight)
 
@@ -124,10 +180,20 @@ class Boosted:
             self.engine.after_use(weight)
 
     def _before_forward(self, module, _inputs):
+        if self.pass_ == "gathering":
+            return
+        if self.pass_ is not None:  # an exception has ended it
+            self.engine.abandon_pass()
+            self.pass_ = None
         for name, parameter in module.named_parameters():
             if not self.engine.is_weight(parameter):
-                raise ConfigError(f"{name} has other memory than boost() gave it: something has moved or replaced the parameter; "
-                                  "change weights in place, inside torch.no_grad()")
+                raise ConfigError(f"{name} has other memory than boost() gave it: something has moved or replaced the parameter")
+            if self.versions and self.versions[parameter] != parameter._version:
+                raise ConfigError(f"{name} was changed in place: with dtype=\"bf16\" the next step would undo it, because the masters "
+                                  "are the engine's; change weights before boost()")
+        if module.training and self.synchronizes:  # as DistributedDataParallel does
+            for buffer in module.buffers():
+                self.cluster.broadcast(buffer)
         if torch.is_grad_enabled():
             self.engine.begin_forward()
             self.pass_ = "forward"
@@ -136,22 +202,27 @@ class Boosted:
             self.pass_ = "evaluation"
 
     def _after_forward(self, _module, _inputs, output):
-        if self.pass_ == "evaluation":
-            return self.engine.end_evaluation()
-        self.engine.end_forward()
-        self.awaits_backward = True
-        if output is None:  # the forward pass has failed
+        ended, self.pass_ = self.pass_, "gathering" if self.pass_ == "gathering" else None
+        if ended == "evaluation":
+            self.engine.end_evaluation()
+        if ended != "forward":
             return
-        for tensor in _pytree.tree_leaves(dict(output) if hasattr(output, "keys") else output):
-            if isinstance(tensor, torch.Tensor) and tensor.requires_grad:
+        self.engine.end_forward()
+        self.is_last = self.synchronizes
+        for tensor in _tensors_of(output):
+            if tensor.requires_grad:
                 tensor.register_hook(self._begin_backward)
 
     def _begin_backward(self, _gradient):
-        if not self.awaits_backward:
+        if self.pass_ == "backward":
             return
-        self.awaits_backward = False
-        self.engine.begin_backward(self.synchronizes)
-        torch.autograd.Variable._execution_engine.queue_callback(self.engine.end_backward)
+        self.engine.begin_backward(self.is_last)
+        self.pass_ = "backward"
+        torch.autograd.Variable._execution_engine.queue_callback(self._end_backward)
+
+    def _end_backward(self):
+        self.pass_ = None
+        self.engine.end_backward()
 
     @contextlib.contextmanager
     def _no_sync(self):
@@ -166,6 +237,12 @@ class Boosted:
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        if self.pass_ is not None:  # an exception has ended it
+            self.engine.abandon_pass()
+            self.pass_ = None
+        if fixed_settings(optimizer) != self.settings:
+            raise ConfigError("the optimizer's settings, groups or trained parameters have changed since boost(): the engine takes new "
+                              "learning rates only")
         rates = [group["lr"] for group in optimizer.param_groups]
         for first, rate in zip(self.rates, rates):
             if rate * self.rates[0] != first * rates[0] and abs(rate * self.rates[0] - first * rates[0]) > 1e-9 * abs(first * rates[0]):
@@ -186,3 +263,17 @@ def _apply(model, function, recurse=True):
     if asked.device.type != parameter.device.type:
         raise ConfigError(f"the boosted model's weights are on {parameter.device}, not {asked.device}: the engine has placed them")
     return model
+
+
+def _tensors_of(output):
+    """The tensors of what a module returns, in containers and dataclasses of any depth."""
+    if dataclasses.is_dataclass(output) and not isinstance(output, type):
+        output = {field.name: getattr(output, field.name) for field in dataclasses.fields(output)}
+    if isinstance(output, torch.Tensor):
+        yield output
+    elif isinstance(output, collections.abc.Mapping):
+        for value in output.values():
+            yield from _tensors_of(value)
+    elif isinstance(output, (list, tuple)):
+        for value in output:
+            yield from _tensors_of(value)

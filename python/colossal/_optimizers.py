@@ -17,39 +17,57 @@ class Settings:
 
 
 # Settings that the engine does not have, by the values that leave them out.
-_MUST_BE = {"amsgrad": False, "maximize": False, "differentiable": False, "dampening": 0, "decoupled_weight_decay": None}
+_MUST_BE = {"amsgrad": False, "maximize": False, "differentiable": False, "dampening": 0}
+_OF_ALL = ("betas", "eps", "momentum", "nesterov")
 
 
 def settings_of(optimizer):
     """The Settings of a torch.optim.Optimizer. Raises ConfigError for what the engine does not have."""
     kind, defaults = type(optimizer).__name__, optimizer.param_groups[0]
+    if optimizer.state:
+        raise ConfigError(f"{kind} has made steps before: the engine does not take over its state; boost() a new one")
     for group in optimizer.param_groups:
         for key, value in _MUST_BE.items():
-            if group.get(key, value) != value and value is not None:
+            if group.get(key, value) != value:
                 raise ConfigError(f"{kind} with {key}={group[key]}: the engine has {key}={value} only")
-        for key in ("betas", "eps", "momentum", "nesterov"):
+        for key in _OF_ALL:
             if group.get(key) != defaults.get(key):
                 raise ConfigError(f"{kind}: {key} is {group.get(key)} for some parameters and {defaults.get(key)} for others; "
                                   "the engine has one for all")
-    if kind == "AdamW" or (kind == "Adam" and not any(group["weight_decay"] for group in optimizer.param_groups)):
-        return Settings("adamw", list(map(float, defaults["betas"])), float(defaults["eps"]))
-    if kind == "Adam":
-        return Settings("adam", list(map(float, defaults["betas"])), float(defaults["eps"]))
+    if kind in ("Adam", "AdamW"):
+        decays = any(group["weight_decay"] for group in optimizer.param_groups)
+        decoupled = defaults.get("decoupled_weight_decay", kind == "AdamW") or not decays
+        return Settings("adamw" if decoupled else "adam", list(map(float, defaults["betas"])), float(defaults["eps"]))
     if kind == "SGD":
         return Settings("sgd", momentum=float(defaults["momentum"]), nesterov=bool(defaults["nesterov"]))
     raise ConfigError(f"{kind}: pass torch's AdamW, Adam or SGD, or the name of an optimizer of the engine, such as \"lamb\"")
 
 
+def fixed_settings(optimizer):
+    """What may not change after boost(): all settings but the learning rates, and which parameters are trained."""
+    return [({key: group.get(key) for key in (*_OF_ALL, *_MUST_BE, "weight_decay")},
+             [parameter.requires_grad for parameter in group["params"]]) for group in optimizer.param_groups]
+
+
+def first_rates(optimizer):
+    """The learning rates of the groups before any scheduler has changed them: a warm-up begins at 0."""
+    rates = [float(group.get("initial_lr", group["lr"])) for group in optimizer.param_groups]
+    if rates[0] == 0 and any(rates):
+        raise ConfigError(f"the learning rates of the parameter groups are {rates}: the engine keeps their ratios to the first, "
+                          "which must not be 0")
+    return rates
+
+
 def groups_of(optimizer, names):
     """(pattern of names, factor of the first group's learning rate, weight decay) of each group; names: by parameter"""
-    groups, first = [], optimizer.param_groups[0]["lr"]
-    for group in optimizer.param_groups:
-        if len(optimizer.param_groups) == 1:
+    groups, rates = [], first_rates(optimizer)
+    filled = [(group, rate) for group, rate in zip(optimizer.param_groups, rates) if group["params"]]
+    for group, rate in filled:
+        if len(filled) == 1:
             pattern = ".*"
         else:
             pattern = "^(" + "|".join(re.escape(names[parameter]) for parameter in group["params"]) + ")$"
-        factor = group["lr"] / first if first else 1.0
-        groups.append((pattern, float(factor), float(group.get("weight_decay", 0.0))))
+        groups.append((pattern, rate / rates[0] if rates[0] else 1.0, float(group.get("weight_decay", 0.0))))
     return groups
 
 

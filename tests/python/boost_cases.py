@@ -169,10 +169,117 @@ class Boost(unittest.TestCase):
         with self.assertRaises(KeyError):
             model(input_ids=inputs, labels=inputs).loss.backward()
 
+    def boosted(self, make_optimizer=adamw, **settings):
+        model = model_of(LLAMA)
+        return colossal.boost(model, make_optimizer(model), chunk_bytes=4096, window_bytes=8192, **settings)
+
+    def weights(self, model):
+        with colossal.gather(model):
+            return copy.deepcopy(model.state_dict())
+
+    def backward(self, model, part=0):
+        inputs = batch_of(0, part)
+        model(input_ids=inputs, labels=inputs).loss.backward()
+
+    def test_gradients_are_discarded(self):
+        wanted = None
+        for zero in (0, 3):
+            for spoil in (False, True):
+                model = model_of(LLAMA)
+                if spoil:
+                    self.backward(model, 7)  # before boost()
+                model, optimizer = colossal.boost(model, adamw(model), zero=zero, chunk_bytes=4096, window_bytes=8192)
+                if spoil:
+                    with model.no_sync():
+                        self.backward(model, 8)
+                    optimizer.zero_grad()
+                    self.backward(model, 9)
+                inputs = batch_of(0, 0)
+                loss = model(input_ids=inputs, labels=inputs).loss
+                optimizer.zero_grad()  # as many loops do: after the forward pass
+                loss.backward()
+                optimizer.step()
+                found = self.weights(model)
+                wanted = wanted or found
+                torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
+
+    def test_goes_on_after_exceptions(self):
+        for zero in (0, 3):
+            with self.subTest(zero):
+                model, optimizer = self.boosted(zero=zero)
+                other, other_optimizer = self.boosted(zero=zero)
+                with self.assertRaises(colossal.NonFiniteError):
+                    inputs = batch_of(0, 0)
+                    (model(input_ids=inputs, labels=inputs).loss * float("nan")).backward()
+                    optimizer.step()
+                with self.assertRaises(IndexError):
+                    model(input_ids=torch.full((1, 3), 1000))
+                handle = model.model.norm.weight.register_hook(lambda gradient: 1 / 0)
+                with self.assertRaises(ZeroDivisionError):
+                    self.backward(model)
+                handle.remove()
+                for each, its_optimizer in ((model, optimizer), (other, other_optimizer)):
+                    self.backward(each)
+                    its_optimizer.step()
+                torch.testing.assert_close(self.weights(model), self.weights(other), rtol=0, atol=1e-12)
+
+    def test_passes_in_any_order(self):
+        """Two forward passes before their backward passes, a graph that is used twice, two models at once."""
+        plain = model_of(LLAMA)
+        parallel, plain_optimizer = DistributedDataParallel(plain), adamw(plain)
+        model, optimizer = self.boosted(zero=1)
+        other, _ = self.boosted(zero=1)
+        for each, its_optimizer in ((parallel, plain_optimizer), (model, optimizer)):
+            with each.no_sync():
+                first, second = (each(input_ids=batch_of(0, part), labels=batch_of(0, part)).loss for part in (0, 1))
+                if each is model:
+                    beside = other(input_ids=batch_of(0, 0), labels=batch_of(0, 0)).loss
+                first.backward(retain_graph=True)
+                first.backward()
+                second.backward()
+            if each is model:
+                beside.backward()
+            self.backward(each, 2)
+            its_optimizer.step()
+        torch.testing.assert_close(self.weights(model), dict(plain.state_dict()), rtol=0, atol=1e-9)
+
+    def test_warms_up_from_nothing(self):
+        """The ratios of the groups are those before the scheduler."""
+        def make(model):
+            optimizer = groups(model)
+            self.scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: step / 4)
+            return optimizer
+        plain = model_of(LLAMA)
+        parallel, plain_optimizer = DistributedDataParallel(plain), make(plain)
+        plain_scheduler = self.scheduler
+        model, optimizer = self.boosted(make)
+        for each, its_optimizer, scheduler in ((parallel, plain_optimizer, plain_scheduler), (model, optimizer, self.scheduler)):
+            for _ in range(3):
+                self.backward(each)
+                its_optimizer.step()
+                its_optimizer.zero_grad()
+                scheduler.step()
+        torch.testing.assert_close(self.weights(model), dict(plain.state_dict()), rtol=0, atol=1e-9)
+
+    def test_buffers_are_those_of_rank_0(self):
+        model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+        model.register_buffer("mask", torch.tensor([RANK == 0, True]))
+        model, _ = colossal.boost(model, torch.optim.AdamW(model.parameters()))
+        self.assertTrue(model.mask[0])
+        model[1].running_mean.fill_(RANK)
+        model[1].momentum = 0.0  # so that the pass itself does not change it
+        with torch.no_grad():
+            model(torch.ones(2, 3))
+        self.assertEqual(model[1].running_mean.tolist(), [0.0] * 4)
+
     def test_says_what_it_cannot_do(self):
         model = model_of(LLAMA)
         with self.assertRaisesRegex(ValueError, "not the model's"):
             colossal.boost(model, torch.optim.AdamW([torch.nn.Parameter(torch.zeros(2))]))
+        with self.assertRaisesRegex(ValueError, "trainable parameters of the model are not in the optimizer"):
+            colossal.boost(model, torch.optim.AdamW(model.lm_head.parameters()))
+        with self.assertRaisesRegex(ValueError, "for an optimizer by name"):
+            colossal.boost(model, adamw(model), lr=1.0)
         with self.assertRaisesRegex(ValueError, "amsgrad=True"):
             colossal.boost(model, torch.optim.AdamW(model.parameters(), amsgrad=True))
         with self.assertRaisesRegex(ValueError, 'nearest: "adamw"'):
@@ -181,6 +288,10 @@ class Boost(unittest.TestCase):
         model, optimizer = colossal.boost(model, adamw(model), zero=3, dtype="fp64")
         with self.assertRaisesRegex(ValueError, "takes a model once"):
             colossal.boost(model, optimizer)
+        with self.assertRaisesRegex((ValueError, RuntimeError), "cannot be copied|not on this device now"):
+            copy.deepcopy(model)
+        with self.assertRaisesRegex(ValueError, "outside of the model's forward"):
+            model.model(input_ids=batch_of(0, 0))
         model.to("cpu:0")  # as Trainer does
         with self.assertRaisesRegex(ValueError, "pass dtype="):
             model.half()

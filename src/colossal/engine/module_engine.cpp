@@ -114,6 +114,34 @@ void ModuleEngine::end_gathering() {
   chunks_.end_gathering();
 }
 
+void ModuleEngine::discard_gradients() {
+  if (!any_backward_) return;
+  chunks_.finish_reduction();  // those under way: ZeRO reduces each micro-batch from stage 2 on
+  any_backward_ = reduced_ = false;
+  chunks_.begin_step();
+}
+
+void ModuleEngine::abandon_pass() {
+  switch (pass_) {
+    case Pass::none:
+      return;
+    case Pass::forward:
+      end_forward();
+      break;
+    case Pass::backward:
+      end_backward();
+      break;
+    case Pass::evaluation:
+      end_evaluation();
+      break;
+    case Pass::gathering:
+      end_gathering();
+      break;
+  }
+  saving_.reset();
+  discard_gradients();
+}
+
 void ModuleEngine::before_use(const at::Tensor& weight) {
   if (chunks_.is_transient(weight)) chunks_.before_use(weight);
 }
@@ -142,10 +170,10 @@ ModuleEngine::Result ModuleEngine::update(const Update& update) {
   mine.used.assign(of_parameters.begin(), of_parameters.end());
   if (any_backward_) mine.squared_norm = chunks_.squared_gradient_norm();
   const ControlSums all = reduce_control(mine, context_.world_group());
+  in_step_ = any_backward_ = reduced_ = false;
   if (!std::isfinite(all.squared_norm)) {
     throw_non_finite(steps_done_ + 1, /*loss_is_finite=*/true, chunks_, context_);
   }
-  in_step_ = any_backward_ = reduced_ = false;
   Result result{.step = ++steps_done_, .stop_requested = all.stop_requested > 0};
   if (all.token_count == 0) {
     result.skipped = true;

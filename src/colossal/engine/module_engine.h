@@ -58,6 +58,11 @@ class ModuleEngine {
   // Between these, all weights are whole on the device, to be read.
   void begin_gathering();
   void end_gathering();
+  // Drops the gradients of the step so far; forward passes whose backward passes are to come stay.
+  void discard_gradients();
+  // After an exception: ends the pass that runs, and discards gradients.
+  void abandon_pass();
+
   // Whether weights are whole on the device only around their uses. Call before_use() and
   // after_use() then around each use of a weight in a forward pass; in a backward pass, those that
   // autograd has saved come by themselves. They do nothing for other tensors.
@@ -77,7 +82,8 @@ class ModuleEngine {
     bool stop_requested = false;  // by any rank
   };
   // Updates the weights with the mean over the replicas of the gradients of the step, as
-  // DistributedDataParallel computes it. Collective. Throws NonFiniteError, IoError and CommError;
+  // DistributedDataParallel computes it. Collective. Throws NonFiniteError, and discards the
+  // gradients; IoError and CommError;
   // ConfigError if the last backward pass was not begun with `last`.
   Result update(const Update& update);
 

@@ -5,9 +5,12 @@
 #include <torch/csrc/autograd/input_buffer.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
+#include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 namespace colossal::memory {
 namespace {
@@ -17,7 +20,9 @@ using torch::autograd::Engine;
 using torch::autograd::SavedVariableHooks;
 using torch::autograd::variable_list;
 
-thread_local SavedTensorPolicy* policy_of_thread = nullptr;
+// Of the scopes of this thread, the innermost last. Scopes of a program's models need not end in
+// the order in which they nest.
+thread_local std::vector<SavedTensorPolicy*> policies_of_thread;
 thread_local const SavedTensorObserver::See* watch_of_thread = nullptr;
 
 class Kept final : public SavedTensor {
@@ -31,15 +36,24 @@ class Kept final : public SavedTensor {
   at::Tensor tensor_;
 };
 
+// Returns the policy that insists on the tensor, else the innermost one; null if there is none.
+SavedTensorPolicy* policy_for(const at::Tensor& tensor) {
+  for (auto policy = policies_of_thread.rbegin(); policy != policies_of_thread.rend(); ++policy) {
+    if ((*policy)->insists_on(tensor)) return *policy;
+  }
+  return policies_of_thread.empty() ? nullptr : policies_of_thread.back();
+}
+
 class Hooks final : public SavedVariableHooks {
  public:
   // others: the program's own hooks, or null.
   explicit Hooks(std::unique_ptr<SavedVariableHooks> others) : others_(std::move(others)) {}
 
   void call_pack_hook(const at::Tensor& tensor) override {
-    if (others_ && !policy_of_thread->insists_on(tensor)) return others_->call_pack_hook(tensor);
+    SavedTensorPolicy* const policy = policy_for(tensor);
+    if (others_ && !policy->insists_on(tensor)) return others_->call_pack_hook(tensor);
     others_.reset();
-    saved_ = policy_of_thread ? policy_of_thread->save(tensor) : keep(tensor);
+    saved_ = policy ? policy->save(tensor) : keep(tensor);
   }
   at::Tensor call_unpack_hook() override {
     return others_ ? others_->call_unpack_hook() : saved_->restore();
@@ -81,8 +95,8 @@ class EngineWithHooks final : public Engine {
   }
   std::unique_ptr<SavedVariableHooks> get_default_saved_variable_hooks() override {
     auto others = before().get_default_saved_variable_hooks();
-    if (others && !policy_of_thread) return others;
-    if (!policy_of_thread && !watch_of_thread) return nullptr;
+    if (others && policies_of_thread.empty()) return others;
+    if (policies_of_thread.empty() && !watch_of_thread) return nullptr;
     return std::make_unique<Hooks>(std::move(others));
   }
 
@@ -111,13 +125,14 @@ void note_saved_tensor(const at::Tensor& tensor) {
   if (watch_of_thread) (*watch_of_thread)(tensor);
 }
 
-SavedTensorScope::SavedTensorScope(SavedTensorPolicy& policy)
-    : before_(std::exchange(policy_of_thread, &policy)) {
+SavedTensorScope::SavedTensorScope(SavedTensorPolicy& policy) : policy_(&policy) {
+  policies_of_thread.push_back(policy_);
   install_engine();
 }
 
 SavedTensorScope::~SavedTensorScope() {
-  policy_of_thread = before_;
+  const auto last = std::find(policies_of_thread.rbegin(), policies_of_thread.rend(), policy_);
+  if (last != policies_of_thread.rend()) policies_of_thread.erase(std::next(last).base());
 }
 
 SavedTensorObserver::SavedTensorObserver(See see)

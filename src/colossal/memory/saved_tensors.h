@@ -55,9 +55,9 @@ class SavedTensorPolicy {
 };
 
 // While this exists, each tensor that a forward pass on the constructing thread saves goes to
-// policy.save(), which decides how the tensor is kept. If scopes are nested, the innermost scope
-// decides. The policy must outlive the autograd graphs made meanwhile. Destroy this on the
-// constructing thread.
+// policy.save(), which decides how the tensor is kept. If scopes overlap, the one decides that
+// insists on the tensor, else the newest. The policy must outlive the autograd graphs made
+// meanwhile. Destroy this on the constructing thread.
 //
 // LibTorch asks its autograd engine for the hooks that receive saved tensors. Therefore the first
 // scope or observer, and the first one after another engine was installed, installs an engine whose
@@ -71,7 +71,7 @@ class SavedTensorScope {
   SavedTensorScope& operator=(const SavedTensorScope&) = delete;
 
  private:
-  SavedTensorPolicy* before_;
+  SavedTensorPolicy* policy_;
 };
 
 // While this exists, `see` is called with each tensor that the constructing thread keeps on the

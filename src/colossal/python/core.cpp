@@ -1,5 +1,6 @@
 // The extension module colossal._core: what the Python package (python/colossal) calls. All that
 // computes, communicates or waits releases Python's lock.
+#include <ATen/core/grad_mode.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -32,29 +33,38 @@ namespace {
 
 using Unlocked = nb::call_guard<nb::gil_scoped_release>;
 
-// The ranks of the job, and the layout on them.
-struct Cluster {
+// The ranks of the job. A process connects with them once.
+struct Ranks {
   std::unique_ptr<comm::World> world;
-  std::unique_ptr<ParallelContext> context;
 };
 
-// job: different for each cluster of a job, equal on all ranks.
-std::unique_ptr<Cluster> connect(int zero, const std::string& backend, double timeout,
-                                 const std::string& job) {
-  auto cluster = std::make_unique<Cluster>();
+std::unique_ptr<Ranks> connect(const std::string& backend, double timeout) {
   const auto launch = cluster::read_launch_environment();
-  if (launch && launch->rendezvous.size > 1) {
-    comm::Rendezvous meeting = launch->rendezvous;
-    meeting.prefix += job;
-    cluster->world = comm::connect(meeting, {.backend = backend, .device = "cpu"},
-                                   std::chrono::milliseconds(static_cast<int64_t>(timeout * 1000)));
-  } else {
-    cluster->world = comm::single_world();
+  if (!launch || launch->rendezvous.size == 1) {
+    return std::make_unique<Ranks>(Ranks{comm::single_world()});
   }
-  cluster->context = std::make_unique<ParallelContext>(
-      *cluster->world, Strategy{.dp = cluster->world->size(), .zero = zero});
-  return cluster;
+  comm::Rendezvous meeting = launch->rendezvous;
+  meeting.prefix += "colossal/";  // another library of the ranks may use the store
+  return std::make_unique<Ranks>(
+      Ranks{comm::connect(meeting, {.backend = backend, .device = "cpu"},
+                          std::chrono::milliseconds(static_cast<int64_t>(timeout * 1000)))});
 }
+
+// Replicas of a module on all ranks.
+struct Cluster {
+  Cluster(const Ranks& ranks, int zero)
+      : context(*ranks.world, Strategy{.dp = ranks.world->size(), .zero = zero}) {}
+  // Gives all ranks the values of rank 0.
+  void broadcast(const at::Tensor& tensor) const {
+    const at::NoGradGuard no_grad;
+    const at::Tensor own = tensor.detach(), values = own.contiguous();
+    comm::broadcast(values.flatten().view(at::kByte), 0, context.data_group(),
+                    comm::Reason::parameter);
+    if (!values.is_same(own)) own.copy_(values);
+  }
+
+  ParallelContext context;
+};
 
 Precision precision_of(const std::string& dtype) {
   if (dtype == "bf16") {
@@ -98,7 +108,7 @@ std::unique_ptr<ModuleEngine> make_engine(
   config.tiers.nvme_path = nvme_path;
   if (chunk_bytes) config.chunk_bytes = *chunk_bytes;
   if (window_bytes) config.window_bytes = *window_bytes;
-  return std::make_unique<ModuleEngine>(parameters, *cluster.context, std::move(config));
+  return std::make_unique<ModuleEngine>(parameters, cluster.context, std::move(config));
 }
 
 void define_errors(nb::module_& module) {
@@ -118,13 +128,16 @@ void define_errors(nb::module_& module) {
 }
 
 void define_cluster(nb::module_& module) {
-  nb::class_<Cluster>(module, "Cluster")
-      .def_prop_ro("rank", [](const Cluster& cluster) { return cluster.world->rank(); })
-      .def_prop_ro("size", [](const Cluster& cluster) { return cluster.world->size(); })
+  nb::class_<Ranks>(module, "Ranks")
+      .def_prop_ro("rank", [](const Ranks& ranks) { return ranks.world->rank(); })
+      .def_prop_ro("size", [](const Ranks& ranks) { return ranks.world->size(); })
       .def_prop_ro("backend",
-                   [](const Cluster& cluster) { return std::string(cluster.world->backend()); });
-  module.def("connect", &connect, nb::arg("zero"), nb::arg("backend"), nb::arg("timeout"),
-             nb::arg("job"), Unlocked());
+                   [](const Ranks& ranks) { return std::string(ranks.world->backend()); });
+  module.def("connect", &connect, nb::arg("backend"), nb::arg("timeout"), Unlocked());
+  nb::class_<Cluster>(module, "Cluster")
+      .def(nb::init<const Ranks&, int>(), nb::keep_alive<1, 2>(), nb::arg("ranks"), nb::arg("zero"),
+           Unlocked())
+      .def("broadcast", &Cluster::broadcast, nb::arg("tensor"), Unlocked());
 }
 
 void define_module_engine(nb::module_& module) {
@@ -146,6 +159,8 @@ void define_module_engine(nb::module_& module) {
       .def("end_backward", &ModuleEngine::end_backward, Unlocked())
       .def("begin_evaluation", &ModuleEngine::begin_evaluation, Unlocked())
       .def("end_evaluation", &ModuleEngine::end_evaluation, Unlocked())
+      .def("discard_gradients", &ModuleEngine::discard_gradients, Unlocked())
+      .def("abandon_pass", &ModuleEngine::abandon_pass, Unlocked())
       .def("begin_gathering", &ModuleEngine::begin_gathering, Unlocked())
       .def("end_gathering", &ModuleEngine::end_gathering, Unlocked())
       .def("before_use", &ModuleEngine::before_use, nb::arg("weight"), Unlocked())
@@ -173,6 +188,7 @@ void define_module_engine(nb::module_& module) {
 
 NB_MODULE(_core, module) {
   module.attr("__version__") = kVersion;
+  nb::set_leak_warnings(false);  // models that are alive when the program ends are no error
   memory::install_allocators();
   define_errors(module);
   define_cluster(module);

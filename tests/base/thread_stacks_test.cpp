@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -25,10 +26,14 @@ TEST(ThreadStacksDeathTest, AllThreadsAreWrittenAndTheProcessGoesOn) {
           while (!ends) {
           }
         });
-        raise(SIGQUIT);
-        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+        std::thread asks([] {  // when this thread sleeps
+          std::this_thread::sleep_for(std::chrono::milliseconds(300));
+          kill(getpid(), SIGQUIT);
+        });
+        std::this_thread::sleep_for(std::chrono::milliseconds(1500));
         ends = true;
         busy.join();
+        asks.join();
         exit(5);
       },
       testing::ExitedWithCode(5),

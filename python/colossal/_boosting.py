@@ -80,7 +80,8 @@ def _check_parameters(names, optimizer):
     strange = sum(parameter not in names for parameter in groups)
     if strange:
         raise ConfigError(f"the optimizer has {strange} parameters that are not the model's; make it of model.parameters()")
-    left = [name for parameter, name in names.items() if parameter.requires_grad and parameter not in set(groups)]
+    in_groups = set(groups)
+    left = [name for parameter, name in names.items() if parameter.requires_grad and parameter not in in_groups]
     if left:
         raise ConfigError(f"{len(left)} trainable parameters of the model are not in the optimizer, such as {left[0]}: "
                           "add them, or set requires_grad_(False)")
@@ -179,12 +180,16 @@ class Boosted:
         for weight in weights:
             self.engine.after_use(weight)
 
+    def _abandon_pass(self):
+        """Ends a pass that an exception has ended, if there is one."""
+        if self.pass_ is not None:
+            self.engine.abandon_pass()
+            self.pass_ = None
+
     def _before_forward(self, module, _inputs):
         if self.pass_ == "gathering":
             return
-        if self.pass_ is not None:  # an exception has ended it
-            self.engine.abandon_pass()
-            self.pass_ = None
+        self._abandon_pass()
         for name, parameter in module.named_parameters():
             if not self.engine.is_weight(parameter):
                 raise ConfigError(f"{name} has other memory than boost() gave it: something has moved or replaced the parameter")
@@ -237,15 +242,13 @@ class Boosted:
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        if self.pass_ is not None:  # an exception has ended it
-            self.engine.abandon_pass()
-            self.pass_ = None
+        self._abandon_pass()
         if fixed_settings(optimizer) != self.settings:
             raise ConfigError("the optimizer's settings, groups or trained parameters have changed since boost(): the engine takes new "
                               "learning rates only")
         rates = [group["lr"] for group in optimizer.param_groups]
         for first, rate in zip(self.rates, rates):
-            if rate * self.rates[0] != first * rates[0] and abs(rate * self.rates[0] - first * rates[0]) > 1e-9 * abs(first * rates[0]):
+            if abs(rate * self.rates[0] - first * rates[0]) > 1e-9 * abs(first * rates[0]):
                 raise ConfigError(f"the learning rates of the parameter groups were {self.rates} and are {rates}: the engine keeps "
                                   "their ratios; let schedulers change all groups alike")
         result = self.engine.update(rates[0], self.max_grad_norm)

@@ -7,7 +7,8 @@ Names are imported when they are first used: `import colossal` does not import t
 import importlib
 
 _PLACES = {
-    "boost": "_boosting", "gather": "_boosting", "rank": "_boosting", "Optimizer": "_boosting",
+    "boost": "_boosting", "gather": "_boosting", "rank": "_boosting", "Optimizer": "_optimizers",
+    "save": "_checkpoints", "load": "_checkpoints", "Loaded": "_checkpoints",
     "Error": "_engine", "ConfigError": "_engine", "IoError": "_engine", "CommError": "_engine",
     "NonFiniteError": "_engine", "__version__": "_engine",
 }

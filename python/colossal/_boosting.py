@@ -1,18 +1,15 @@
 """boost(): the engine trains a module in the place of torch. Model and optimizer stay the same objects, and the loop of
 the program, too: hooks of the module say where passes begin and end, and optimizer.step() is the engine's update."""
-import collections.abc
 import contextlib
-import dataclasses
-import types
-import weakref
 
 import torch
 
+from ._clipping import teach_clipping
 from ._engine import Cluster, ConfigError, ModuleEngine, connect
-from ._optimizers import Optimizer, first_rates, fixed_settings, groups_of, settings_of
+from ._optimizers import Optimizer, groups_of, settings_of
+from ._passes import Boosted
 
 _KINDS = ("parameters", "gradients", "optimizer", "activations")
-_boosted = weakref.WeakKeyDictionary()  # models -> Boosted
 _DTYPES = {torch.float64: "fp64", torch.float32: "fp32", torch.bfloat16: "bf16"}
 _ranks = {}  # the process's connection with the other ranks, by its settings: one
 
@@ -37,7 +34,7 @@ def boost(model, optimizer="adamw", *, zero=0, dtype=None, lr=None, weight_decay
 
     Afterwards model.no_sync() accumulates as in DistributedDataParallel; optimizer.grad_norm is the norm of the last step;
     gather(model) makes whole weights readable at zero=3."""
-    if model in _boosted:
+    if _find(model):
         raise ConfigError("this model was boosted before: boost() takes a model once")
     names = {parameter: name for name, parameter in model.named_parameters()}
     if isinstance(optimizer, str):
@@ -56,7 +53,10 @@ def boost(model, optimizer="adamw", *, zero=0, dtype=None, lr=None, weight_decay
         cluster, list((name, parameter) for parameter, name in names.items()), settings.name, settings.betas, settings.eps,
         settings.momentum, settings.nesterov, groups_of(optimizer, names), dtype, list(_shares(offload or {})), nvme_path,
         chunk_bytes, window_bytes)
-    _boosted[model] = Boosted(model, optimizer, cluster, engine, max_grad_norm, dtype)
+    boosted = Boosted(model, optimizer, cluster, engine, max_grad_norm, dtype)
+    for each in (model, *names):
+        each.boosted_by_colossal = boosted
+    teach_clipping(_find)
     return model, optimizer
 
 
@@ -113,170 +113,17 @@ def _shares(offload):
 def gather(model):
     """While it lasts, all weights of a boosted model are whole on every rank, to be read, and saved by
     model.save_pretrained() or torch.save(). Changes are lost. Call it on all ranks."""
-    boosted = _of(model)
-    boosted.engine.begin_gathering()
-    boosted.pass_ = "gathering"
-    try:
+    with boosted_of(model).gathering():
         yield
-    finally:
-        boosted.pass_ = None
-        boosted.engine.end_gathering()
 
 
-def _of(model):
-    if model not in _boosted:
+def boosted_of(model):
+    """The Boosted of a model. Raises ConfigError if there is none."""
+    boosted = _find(model)
+    if boosted is None:
         raise ConfigError("this model was not boosted: call colossal.boost() first")
-    return _boosted[model]
+    return boosted
 
 
-class Boosted:
-    """The engine's side of a model: what its hooks call."""
-
-    def __init__(self, model, optimizer, cluster, engine, max_grad_norm, dtype):
-        self.cluster, self.engine, self.max_grad_norm = cluster, engine, max_grad_norm
-        self.synchronizes = True  # not inside no_sync()
-        self.is_last = True  # whether the last forward pass was outside of no_sync(): its backward pass is the step's last
-        self.pass_ = None  # "forward", "backward", "evaluation" or "gathering"
-        self.rates, self.settings = first_rates(optimizer), fixed_settings(optimizer)
-        self.versions = {parameter: parameter._version for parameter in model.parameters()} if dtype == "bf16" else {}
-        # Tensors and modules stay as they are: this only watches them. dynamo does not look into the hooks.
-        watch = torch.compiler.disable
-        model.register_forward_pre_hook(watch(self._before_forward), prepend=True)
-        model.register_forward_hook(watch(self._after_forward), always_call=True)
-        if engine.weights_are_transient:
-            for module in model.modules():
-                own = list(module.parameters(recurse=False))
-                if own:
-                    module.register_forward_pre_hook(watch(lambda module, _input, own=own: self._use(module, own)))
-                    module.register_forward_hook(watch(lambda _module, _input, _output, own=own: self._end_use(own)),
-                                                 always_call=True)
-        model.no_sync = self._no_sync
-        model._apply = types.MethodType(_apply, model)
-        model._is_accelerate_prepared = True  # accelerate then leaves the model to us
-        optimizer.grad_norm = None
-        optimizer.zero_grad = lambda set_to_none=True: engine.discard_gradients()
-        optimizer.state_dict = optimizer.load_state_dict = self._no_state
-
-        def step(closure=None):
-            return self._step(optimizer, closure)
-        step._wrapped_by_lr_sched = True  # schedulers ask whether step() was called: _step() tells them
-        optimizer.step = step
-
-    def __deepcopy__(self, _memo):
-        raise ConfigError("a boosted model cannot be copied: its weights are the engine's; copy its state_dict() inside "
-                          "colossal.gather(model)")
-
-    def _no_state(self, *_arguments, **_options):
-        raise ConfigError("the optimizer's state is the engine's, and cannot be saved from Python yet")
-
-    def _use(self, module, weights):
-        if self.pass_ is None:
-            raise ConfigError(f"{type(module).__name__} is called outside of the model's forward(), where its weights are sharded or "
-                              "offloaded: call it inside colossal.gather(model)")
-        for weight in weights:
-            self.engine.before_use(weight)
-
-    def _end_use(self, weights):
-        for weight in weights:
-            self.engine.after_use(weight)
-
-    def _abandon_pass(self):
-        """Ends a pass that an exception has ended, if there is one."""
-        if self.pass_ is not None:
-            self.engine.abandon_pass()
-            self.pass_ = None
-
-    def _before_forward(self, module, _inputs):
-        if self.pass_ == "gathering":
-            return
-        self._abandon_pass()
-        for name, parameter in module.named_parameters():
-            if not self.engine.is_weight(parameter):
-                raise ConfigError(f"{name} has other memory than boost() gave it: something has moved or replaced the parameter")
-            if self.versions and self.versions[parameter] != parameter._version:
-                raise ConfigError(f"{name} was changed in place: with dtype=\"bf16\" the next step would undo it, because the masters "
-                                  "are the engine's; change weights before boost()")
-        if module.training and self.synchronizes:  # as DistributedDataParallel does
-            for buffer in module.buffers():
-                self.cluster.broadcast(buffer)
-        if torch.is_grad_enabled():
-            self.engine.begin_forward()
-            self.pass_ = "forward"
-        else:
-            self.engine.begin_evaluation()
-            self.pass_ = "evaluation"
-
-    def _after_forward(self, _module, _inputs, output):
-        ended, self.pass_ = self.pass_, "gathering" if self.pass_ == "gathering" else None
-        if ended == "evaluation":
-            self.engine.end_evaluation()
-        if ended != "forward":
-            return
-        self.engine.end_forward()
-        self.is_last = self.synchronizes
-        for tensor in _tensors_of(output):
-            if tensor.requires_grad:
-                tensor.register_hook(self._begin_backward)
-
-    def _begin_backward(self, _gradient):
-        if self.pass_ == "backward":
-            return
-        self.engine.begin_backward(self.is_last)
-        self.pass_ = "backward"
-        torch.autograd.Variable._execution_engine.queue_callback(self._end_backward)
-
-    def _end_backward(self):
-        self.pass_ = None
-        self.engine.end_backward()
-
-    @contextlib.contextmanager
-    def _no_sync(self):
-        before, self.synchronizes = self.synchronizes, False
-        try:
-            yield
-        finally:
-            self.synchronizes = before
-
-    def _step(self, optimizer, closure):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        self._abandon_pass()
-        if fixed_settings(optimizer) != self.settings:
-            raise ConfigError("the optimizer's settings, groups or trained parameters have changed since boost(): the engine takes new "
-                              "learning rates only")
-        rates = [group["lr"] for group in optimizer.param_groups]
-        for first, rate in zip(self.rates, rates):
-            if abs(rate * self.rates[0] - first * rates[0]) > 1e-9 * abs(first * rates[0]):
-                raise ConfigError(f"the learning rates of the parameter groups were {self.rates} and are {rates}: the engine keeps "
-                                  "their ratios; let schedulers change all groups alike")
-        result = self.engine.update(rates[0], self.max_grad_norm)
-        optimizer.grad_norm = None if result.skipped else result.grad_norm
-        optimizer._opt_called = True
-        return loss
-
-
-def _apply(model, function, recurse=True):
-    """What model.to(), .cuda(), .half() and the like call."""
-    parameter = next(model.parameters())
-    asked = function(torch.empty(0, dtype=parameter.dtype, device=parameter.device))
-    if asked.dtype != parameter.dtype:
-        raise ConfigError(f"the boosted model's weights are {parameter.dtype}, not {asked.dtype}: pass dtype= to boost()")
-    if asked.device.type != parameter.device.type:
-        raise ConfigError(f"the boosted model's weights are on {parameter.device}, not {asked.device}: the engine has placed them")
-    return model
-
-
-def _tensors_of(output):
-    """The tensors of what a module returns, in containers and dataclasses of any depth."""
-    if dataclasses.is_dataclass(output) and not isinstance(output, type):
-        output = {field.name: getattr(output, field.name) for field in dataclasses.fields(output)}
-    if isinstance(output, torch.Tensor):
-        yield output
-    elif isinstance(output, collections.abc.Mapping):
-        for value in output.values():
-            yield from _tensors_of(value)
-    elif isinstance(output, (list, tuple)):
-        for value in output:
-            yield from _tensors_of(value)
+def _find(model_or_parameter):
+    return getattr(model_or_parameter, "boosted_by_colossal", None)

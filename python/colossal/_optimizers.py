@@ -1,6 +1,5 @@
 """What torch's optimizers are called in the engine, and their settings there."""
 import dataclasses
-import re
 
 import torch
 
@@ -59,16 +58,11 @@ def first_rates(optimizer):
 
 
 def groups_of(optimizer, names):
-    """(pattern of names, factor of the first group's learning rate, weight decay) of each group; names: by parameter"""
-    groups, rates = [], first_rates(optimizer)
-    filled = [(group, rate) for group, rate in zip(optimizer.param_groups, rates) if group["params"]]
-    for group, rate in filled:
-        if len(filled) == 1:
-            pattern = ".*"
-        else:
-            pattern = "^(" + "|".join(re.escape(names[parameter]) for parameter in group["params"]) + ")$"
-        groups.append((pattern, rate / rates[0] if rates[0] else 1.0, float(group.get("weight_decay", 0.0))))
-    return groups
+    """(names, factor of the first group's learning rate, weight decay) of each group; names: by parameter"""
+    rates = first_rates(optimizer)
+    return [([names[parameter] for parameter in group["params"]], rate / rates[0] if rates[0] else 1.0,
+             float(group.get("weight_decay", 0.0)))
+            for group, rate in zip(optimizer.param_groups, rates) if group["params"]]
 
 
 class Optimizer(torch.optim.Optimizer):

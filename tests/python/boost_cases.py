@@ -225,23 +225,126 @@ class Boost(unittest.TestCase):
 
     def test_passes_in_any_order(self):
         """Two forward passes before their backward passes, a graph that is used twice, two models at once."""
+        for zero in (1, 3):
+            with self.subTest(zero=zero):
+                self.check_passes_in_any_order(zero)
+
+    def check_passes_in_any_order(self, zero):
         plain = model_of(LLAMA)
         parallel, plain_optimizer = DistributedDataParallel(plain), adamw(plain)
-        model, optimizer = self.boosted(zero=1)
-        other, _ = self.boosted(zero=1)
-        for each, its_optimizer in ((parallel, plain_optimizer), (model, optimizer)):
-            with each.no_sync():
-                first, second = (each(input_ids=batch_of(0, part), labels=batch_of(0, part)).loss for part in (0, 1))
-                if each is model:
+        model, optimizer = self.boosted(zero=zero)
+        other, _ = self.boosted(zero=zero)
+        for step in range(3):  # the first one without, so that the engine knows another order of uses
+            for each, its_optimizer in ((parallel, plain_optimizer), (model, optimizer)):
+                self.run_step_in_any_order(step, each, its_optimizer, other if each is model else None)
+        torch.testing.assert_close(self.weights(model), dict(plain.state_dict()), rtol=0, atol=1e-9)
+
+    def run_step_in_any_order(self, step, model, optimizer, other):
+        if step == 1:
+            with torch.no_grad():
+                model(input_ids=batch_of(0, 5))
+            with model.no_sync():
+                first, second = (model(input_ids=batch_of(0, part), labels=batch_of(0, part)).loss for part in (0, 1))
+                if other is not None:
                     beside = other(input_ids=batch_of(0, 0), labels=batch_of(0, 0)).loss
                 first.backward(retain_graph=True)
                 first.backward()
+                model(input_ids=batch_of(0, 6))  # without a backward pass
                 second.backward()
-            if each is model:
+            if other is not None:
                 beside.backward()
-            self.backward(each, 2)
-            its_optimizer.step()
+        if step == 2:
+            both = sum(model(input_ids=batch_of(1, part), labels=batch_of(1, part)).loss for part in (0, 1))
+            both.backward()  # one backward pass of two forward passes
+        else:
+            self.backward(model, 2)
+        optimizer.step()
+        optimizer.zero_grad()
+
+    def test_parts_are_called_by_themselves(self):
+        """At zero=3, a program may call parts of the model in place of the model."""
+        found = []
+        for in_parts in (False, True):
+            model, optimizer = self.boosted(zero=3)
+            for step in range(3):
+                inputs = batch_of(step, 0)
+                if in_parts and step != 1:
+                    logits = model.lm_head(model.model(input_ids=inputs).last_hidden_state)
+                else:
+                    logits = model(input_ids=inputs).logits
+                torch.nn.functional.cross_entropy(logits.flatten(0, 1), inputs.flatten()).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            found.append(self.weights(model))
+        torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-12)
+
+    def test_weights_of_modules_that_are_not_called(self):
+        """nn.MultiheadAttention reads out_proj.weight, and the program the table of its embedding."""
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.table = torch.nn.Embedding(61, 16)
+                layer = torch.nn.TransformerEncoderLayer(16, 4, 24, dropout=0.0, batch_first=True)
+                self.layers = torch.nn.TransformerEncoder(layer, 2)
+                self.scale = torch.nn.Parameter(torch.ones(16))
+
+            def forward(self, ids):
+                hidden = self.layers(self.table(ids)) * self.scale
+                return torch.nn.functional.linear(hidden, self.table.weight)
+
+        def run(model, optimizer):
+            for step in range(3):
+                inputs = batch_of(step, 0)
+                torch.nn.functional.cross_entropy(model(inputs).flatten(0, 1), inputs.flatten()).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        torch.manual_seed(2)
+        plain = Net().double()
+        model = copy.deepcopy(plain)
+        run(DistributedDataParallel(plain), adamw(plain))
+        run(*colossal.boost(model, adamw(model), zero=3, chunk_bytes=1024, window_bytes=0))
         torch.testing.assert_close(self.weights(model), dict(plain.state_dict()), rtol=0, atol=1e-9)
+
+    def test_encoder_and_decoder_generate_when_weights_are_sharded(self):
+        plain = model_of(T5).eval()
+        model = model_of(T5)
+        colossal.boost(model, adamw(model), zero=3, chunk_bytes=4096, window_bytes=8192)
+        model.eval()
+        for seed in (0, 1):
+            prompt = batch_of(seed, 0)
+            torch.distributed.broadcast(prompt, 0)
+            self.assertEqual(model.generate(prompt, max_new_tokens=6, do_sample=False).tolist(),
+                             plain.generate(prompt, max_new_tokens=6, do_sample=False).tolist())
+
+    def test_clips_as_torch_does(self):
+        for zero in (0, 3):
+            found = []
+            for boosted in (False, True):
+                model = model_of(LLAMA)
+                optimizer, parallel = adamw(model), model
+                if boosted:
+                    colossal.boost(model, optimizer, zero=zero)
+                else:
+                    parallel = DistributedDataParallel(model)
+                for step in range(2):
+                    with parallel.no_sync():
+                        self.backward(parallel, 3)
+                    self.backward(parallel, step)
+                    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.05)
+                    found.append(norm.double())
+                    optimizer.step()
+                    optimizer.zero_grad()
+                found.append(self.weights(model) if boosted else copy.deepcopy(model.state_dict()))
+            torch.testing.assert_close(found[3:5], found[:2], rtol=1e-6, atol=0)
+            torch.testing.assert_close(found[5], dict(found[2]), rtol=0, atol=1e-9)
+        for call, words in ((lambda: torch.nn.utils.clip_grad_norm_(model.lm_head.parameters(), 1.0), "all its trainable parameters"),
+                            (lambda: torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, norm_type=1), "norm_type=2"),
+                            (lambda: torch.nn.utils.clip_grad_value_(model.parameters(), 1.0), "clips by norm")):
+            with self.assertRaisesRegex(ValueError, words):
+                call()
+        other = torch.nn.Linear(2, 2)
+        other(torch.ones(1, 2)).sum().backward()
+        self.assertAlmostEqual(float(torch.nn.utils.clip_grad_norm_(other.parameters(), 1.0)), 6 ** 0.5, places=5)
 
     def test_warms_up_from_nothing(self):
         """The ratios of the groups are those before the scheduler."""
@@ -290,8 +393,6 @@ class Boost(unittest.TestCase):
             colossal.boost(model, optimizer)
         with self.assertRaisesRegex((ValueError, RuntimeError), "cannot be copied|not on this device now"):
             copy.deepcopy(model)
-        with self.assertRaisesRegex(ValueError, "outside of the model's forward"):
-            model.model(input_ids=batch_of(0, 0))
         model.to("cpu:0")  # as Trainer does
         with self.assertRaisesRegex(ValueError, "pass dtype="):
             model.half()

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -47,6 +48,7 @@ io::DirectoryWriter create(RunFolder& folder, const std::filesystem::path& path,
   for (const auto& [name, content] : small_files(plan, description)) {
     writer.write_file(name, content);
   }
+  write_buffers(writer, plan, description.buffers);
   return writer;
 }
 
@@ -95,7 +97,12 @@ void load_values(const std::filesystem::path& checkpoint, const io::SafetensorsR
                            chunks.kept_weights(*parameter), chunks);
   }
   if (!files.only_adapter) {
-    read_weights(checkpoint, without_master, chunks, description.slice_in_files);
+    const auto spare = [&](const std::string& name) -> std::optional<std::string> {
+      const auto is_named = [&](const auto& buffer) { return buffer.first == name; };
+      if (std::ranges::any_of(description.buffers, is_named)) return "";
+      return std::nullopt;
+    };
+    read_weights(checkpoint, without_master, chunks, description.slice_in_files, spare);
   } else if (!without_master.empty()) {
     read_weights_of_file(checkpoint / (files.name + ".safetensors"), without_master, chunks,
                          description.slice_in_files);
@@ -191,7 +198,8 @@ void Save::release() {
 }
 
 std::filesystem::path Save::run() {
-  const FilePlan plan(chunks_, description_.slice_in_files, description_.weight_files);
+  const FilePlan plan(chunks_, description_.slice_in_files, description_.weight_files,
+                      specs_of(description_.buffers));
   std::optional<io::DirectoryWriter> writer;
   // If any rank fails below, all ranks throw. Rank 0's writer then discards what it made.
   const std::string temporary = on_first_rank(group_, [&] {
@@ -221,7 +229,8 @@ std::filesystem::path Save::run() {
 }
 
 int64_t bytes_of(const memory::ChunkEngine& chunks, const Description& description) {
-  const FilePlan plan(chunks, description.slice_in_files, description.weight_files);
+  const FilePlan plan(chunks, description.slice_in_files, description.weight_files,
+                      specs_of(description.buffers));
   int64_t bytes = plan.bytes();
   for (const auto& [name, content] : small_files(plan, description)) bytes += std::ssize(content);
   return bytes;
@@ -248,6 +257,7 @@ nlohmann::json load(const std::filesystem::path& checkpoint, memory::ChunkEngine
   const io::SafetensorsReader states(checkpoint / kOptimizerFile);
   load_values(checkpoint, states, chunks, description);
   load_state(states, chunks);
+  read_buffers(checkpoint, description.buffers);
   chunks.set_update_counts(state.at("update_counts"));
   return state;
 }

@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "colossal/checkpoint/buffers.h"
 #include "colossal/checkpoint/file_plan.h"
 #include "colossal/checkpoint/run_folder.h"
 #include "colossal/checkpoint/weights.h"
@@ -45,6 +46,7 @@ struct Description {
   // Returns, for a parameter's name, the tensor (and the part of it) that stores the parameter in
   // the files of weights.
   SliceOf slice_in_files;
+  Buffers buffers{};  // those of the model; they may not change during a save
   std::vector<std::pair<std::string, std::string>> files;  // name and content of other files
   // Contents of state.json, to which Save adds step, run, optimizer and update counts.
   nlohmann::json state;

@@ -14,33 +14,49 @@ namespace {
 // transformers refuses files without this field.
 const io::SafetensorsMetadata kMetadata{{"format", "pt"}};
 
+// Fills the files of weights one after another.
+class WeightShards {
+ public:
+  explicit WeightShards(const WeightFiles& weights) : weights_(weights) {}
+
+  void add(const io::TensorSpec& tensor) {
+    const int64_t bytes = c10::multiply_integers(tensor.shape) * io::scalar_type_bytes(tensor.type);
+    if (filled_ > 0 && filled_ + bytes > weights_.max_file_bytes && !weights_.only_adapter) {
+      shards_.emplace_back();
+      filled_ = 0;
+    }
+    filled_ += bytes;
+    shards_.back().push_back(tensor);
+  }
+  std::vector<std::vector<io::TensorSpec>> take() { return std::move(shards_); }
+
+ private:
+  const WeightFiles& weights_;
+  std::vector<std::vector<io::TensorSpec>> shards_{1};
+  int64_t filled_ = 0;
+};
+
 // The row blocks of a tensor have the name and the shape of the whole tensor.
 std::vector<std::vector<io::TensorSpec>> weight_shards(const memory::ChunkEngine& chunks,
                                                        const SliceOf& slice_of,
-                                                       const WeightFiles& weights) {
-  std::vector<std::vector<io::TensorSpec>> shards(1);
+                                                       const WeightFiles& weights,
+                                                       const std::vector<io::TensorSpec>& buffers) {
+  WeightShards shards(weights);
   std::map<std::string, io::TensorSpec> planned;
-  int64_t filled = 0;
   for (const nn::ParameterList& tensor : saved_tensors(chunks, weights)) {
     const SavedValues values = saved_values(*tensor.front(), chunks, slice_of).front();
     const io::ScalarType type = file_type(values.type);
     const std::vector<int64_t> shape = values.slice.tensor_shape(values.shape);
-    const int64_t bytes = c10::multiply_integers(shape) * io::scalar_type_bytes(type);
     for (const std::string& name : values.slice.names()) {
       const auto [found, is_new] = planned.try_emplace(name, io::TensorSpec{name, type, shape});
       COLOSSAL_CHECK(found->second.type == type && found->second.shape == shape,
                      "parameters of {} of several types, or shapes [{}] and [{}]", name,
                      fmt::join(found->second.shape, ", "), fmt::join(shape, ", "));
-      if (!is_new) continue;  // planned already, with another parameter of the same tensor
-      if (filled > 0 && filled + bytes > weights.max_file_bytes && !weights.only_adapter) {
-        shards.emplace_back();
-        filled = 0;
-      }
-      filled += bytes;
-      shards.back().push_back(found->second);
+      if (is_new) shards.add(found->second);  // else planned with another parameter of the tensor
     }
   }
-  return shards;
+  for (const io::TensorSpec& buffer : buffers) shards.add(buffer);
+  return shards.take();
 }
 
 std::vector<io::TensorSpec> state_tensors(const memory::ChunkEngine& chunks,
@@ -60,8 +76,8 @@ std::vector<io::TensorSpec> state_tensors(const memory::ChunkEngine& chunks,
 }  // namespace
 
 FilePlan::FilePlan(const memory::ChunkEngine& chunks, const SliceOf& slice_of,
-                   const WeightFiles& weights) {
-  const auto shards = weight_shards(chunks, slice_of, weights);
+                   const WeightFiles& weights, const std::vector<io::TensorSpec>& buffers) {
+  const auto shards = weight_shards(chunks, slice_of, weights, buffers);
   weight_files_ = shards.size();
   for (size_t shard = 0; shard < shards.size(); ++shard) {
     const std::string number =

@@ -22,8 +22,10 @@ class FilePlan {
  public:
   // Plans the files of the parameters of `chunks`, with the tensors and dtypes of saved_values()
   // and saved_whole_states() (saved_values.h): in the files of weights all weights, in
-  // kOptimizerFile the masters and optimizer states of the parameters that are trained.
-  FilePlan(const memory::ChunkEngine& chunks, const SliceOf& slice_of, const WeightFiles& weights);
+  // kOptimizerFile the masters and optimizer states of the parameters that are trained. buffers:
+  // tensors that are stored with the weights.
+  FilePlan(const memory::ChunkEngine& chunks, const SliceOf& slice_of, const WeightFiles& weights,
+           const std::vector<io::TensorSpec>& buffers = {});
 
   struct PlannedFile {
     std::string name;  // relative to the checkpoint

@@ -61,6 +61,8 @@ class RunFolder {
   // was passed to add_saved(), and is still an intact checkpoint of this run: the save then
   // replaces it.
   void set_aside_existing(const std::filesystem::path& checkpoint);
+  // Sets how many checkpoints are kept, from the next save on. Not to be called during a save.
+  void keep_newest(int64_t keep) { keep_ = keep; }
   // Sets the steps whose checkpoints are kept in addition to the newest `keep`, from the next save
   // on. Not to be called during a save.
   void keep_also(std::set<int64_t> steps) { kept_also_ = std::move(steps); }

@@ -6,17 +6,10 @@
 #include <cmath>
 
 #include "colossal/base/error.h"
-#include "colossal/engine/control.h"
 #include "colossal/engine/foreign_parameters.h"
 
 namespace colossal {
 namespace {
-
-const char* name_of(int pass) {
-  constexpr const char* kNames[] = {"no pass", "a forward pass", "a backward pass", "an evaluation",
-                                    "a gathering of weights"};
-  return kNames[pass];
-}
 
 nn::ParameterList take_over(const ModuleEngine::NamedTensors& parameters,
                             const ParallelContext& context) {
@@ -44,27 +37,43 @@ ModuleEngine::ModuleEngine(const NamedTensors& parameters, const ParallelContext
 
 ModuleEngine::~ModuleEngine() = default;
 
+const char* ModuleEngine::name_of(Pass pass) {
+  constexpr const char* kNames[] = {"no pass", "a forward pass", "a backward pass", "an evaluation",
+                                    "a gathering of weights"};
+  return kNames[static_cast<int>(pass)];
+}
+
 void ModuleEngine::begin(Pass pass) {
   if (pass_ != Pass::none) {
-    throw ConfigError(fmt::format("{} begins before {} has ended", name_of(static_cast<int>(pass)),
-                                  name_of(static_cast<int>(pass_))));
+    throw ConfigError(fmt::format("{} begins before {} has ended", name_of(pass), name_of(pass_)));
   }
   pass_ = pass;
 }
 
 void ModuleEngine::end(Pass pass) {
   if (pass_ != pass) {
-    throw ConfigError(fmt::format("{} ends, but {} runs", name_of(static_cast<int>(pass)),
-                                  name_of(static_cast<int>(pass_))));
+    throw ConfigError(fmt::format("{} ends, but {} runs", name_of(pass), name_of(pass_)));
   }
   pass_ = Pass::none;
 }
 
-void ModuleEngine::begin_forward() {
+void ModuleEngine::begin_fetching(Fetching fetching) {
+  switch (fetching) {
+    case Fetching::ahead:
+      return pass_ == Pass::forward ? chunks_.begin_forward(/*stage=*/0)
+                                    : chunks_.begin_evaluation();
+    case Fetching::on_demand:
+      return chunks_.begin_on_demand();
+    case Fetching::all:
+      return chunks_.begin_gathering();
+  }
+}
+
+void ModuleEngine::begin_forward(Fetching fetching) {
   begin(Pass::forward);
   if (!in_step_) chunks_.begin_step();
   in_step_ = true;
-  chunks_.begin_forward(/*stage=*/0);
+  begin_fetching(fetching);
   if (!saving_) saving_.emplace(activations_);
 }
 
@@ -82,6 +91,7 @@ void ModuleEngine::begin_backward(bool last) {
   begin(Pass::backward);
   any_backward_ = true;
   reduced_ = last;
+  squared_norm_.reset();
   chunks_.begin_backward(last);
 }
 
@@ -91,9 +101,9 @@ void ModuleEngine::end_backward() {
   chunks_.end_backward();
 }
 
-void ModuleEngine::begin_evaluation() {
+void ModuleEngine::begin_evaluation(Fetching fetching) {
   begin(Pass::evaluation);
-  chunks_.begin_evaluation();
+  begin_fetching(fetching);
 }
 
 void ModuleEngine::end_evaluation() {
@@ -118,6 +128,7 @@ void ModuleEngine::discard_gradients() {
   if (!any_backward_) return;
   chunks_.finish_reduction();  // those under way: ZeRO reduces each micro-batch from stage 2 on
   any_backward_ = reduced_ = false;
+  squared_norm_.reset();
   chunks_.begin_step();
 }
 
@@ -150,9 +161,9 @@ void ModuleEngine::after_use(const at::Tensor& weight) {
   if (chunks_.is_transient(weight)) chunks_.after_use(weight);
 }
 
-ModuleEngine::Result ModuleEngine::update(const Update& update) {
+ControlSums ModuleEngine::sum_over_ranks(bool stop_requested) {
   if (pass_ != Pass::none) {
-    throw ConfigError(fmt::format("an update while {} runs", name_of(static_cast<int>(pass_))));
+    throw ConfigError(fmt::format("an update while {} runs", name_of(pass_)));
   }
   if (any_backward_ && !reduced_) {
     throw ConfigError(
@@ -160,25 +171,38 @@ ModuleEngine::Result ModuleEngine::update(const Update& update) {
         "summed over ranks; run the last one outside of no_sync");
   }
   saving_.reset();
-  if (any_backward_) chunks_.finish_reduction();
-  const int replicas = context_.strategy().dp;
   ControlMessage mine;
-  mine.token_count = any_backward_ ? 1 : 0;
-  mine.stop_requested = update.stop_requested ? 1 : 0;
-  const std::vector<double> of_parameters =
-      any_backward_ ? chunks_.used() : std::vector<double>(chunks_.parameters().size(), 0.0);
-  mine.used.assign(of_parameters.begin(), of_parameters.end());
-  if (any_backward_) mine.squared_norm = chunks_.squared_gradient_norm();
+  mine.stop_requested = stop_requested ? 1 : 0;
+  mine.used.assign(chunks_.parameters().size(), 0.0);
+  if (any_backward_) {
+    chunks_.finish_reduction();
+    mine.token_count = 1;
+    const std::vector<double> used = chunks_.used();
+    mine.used.assign(used.begin(), used.end());
+    if (!squared_norm_) squared_norm_ = chunks_.squared_gradient_norm();
+    mine.squared_norm = *squared_norm_;
+  }
   const ControlSums all = reduce_control(mine, context_.world_group());
-  in_step_ = any_backward_ = reduced_ = false;
   if (!std::isfinite(all.squared_norm)) {
+    in_step_ = any_backward_ = reduced_ = false;
     throw_non_finite(steps_done_ + 1, /*loss_is_finite=*/true, chunks_, context_);
   }
+  return all;
+}
+
+double ModuleEngine::gradient_norm() {
+  return std::sqrt(sum_over_ranks(/*stop_requested=*/false).squared_norm) / context_.strategy().dp;
+}
+
+ModuleEngine::Result ModuleEngine::update(const Update& update) {
+  const ControlSums all = sum_over_ranks(update.stop_requested);
+  in_step_ = any_backward_ = reduced_ = false;
   Result result{.step = ++steps_done_, .stop_requested = all.stop_requested > 0};
   if (all.token_count == 0) {
     result.skipped = true;
     return result;
   }
+  const int replicas = context_.strategy().dp;
   result.grad_norm = std::sqrt(all.squared_norm) / replicas;
   // The coefficient of torch.nn.utils.clip_grad_norm_.
   const double clip = update.gradient_clip > 0

@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "colossal/engine/control.h"
 #include "colossal/engine/engine_config.h"
 #include "colossal/engine/non_finite_error.h"
 #include "colossal/memory/activations.h"
@@ -43,17 +44,25 @@ class ModuleEngine {
   ModuleEngine(const NamedTensors& parameters, const ParallelContext& context, EngineConfig config);
   ~ModuleEngine();
 
+  // How a forward pass gets weights that are sharded or offloaded.
+  enum class Fetching {
+    ahead,      // before they are used, in the order of the first pass; all at once in that pass.
+                // From a use in another order on, as `on_demand`
+    on_demand,  // when they are used: for a pass of a part of the model
+    all,        // all at once: for a pass that uses weights without before_use()
+  };
+
   // Call these around the program's passes. A step may have any number of forward passes before a
   // backward pass, of backward passes, and of evaluations in between; passes do not overlap. If
   // weights are sharded or offloaded, all ranks run the same passes. last: whether it is the
   // last backward pass before update(): gradients are then summed over ranks. Throw ConfigError if
   // called in another order.
-  void begin_forward();
+  void begin_forward(Fetching fetching = Fetching::ahead);
   void end_forward();
   void begin_backward(bool last);
   void end_backward();
   // Around a forward pass without gradients.
-  void begin_evaluation();
+  void begin_evaluation(Fetching fetching = Fetching::ahead);
   void end_evaluation();
   // Between these, all weights are whole on the device, to be read.
   void begin_gathering();
@@ -86,6 +95,8 @@ class ModuleEngine {
   // gradients; IoError and CommError;
   // ConfigError if the last backward pass was not begun with `last`.
   Result update(const Update& update);
+  // The norm that update() will return and clip to. Collective; throws as update() does.
+  double gradient_norm();
 
   memory::ChunkEngine& chunks() { return chunks_; }
   const memory::ChunkEngine& chunks() const { return chunks_; }
@@ -94,6 +105,10 @@ class ModuleEngine {
 
  private:
   enum class Pass { none, forward, backward, evaluation, gathering };
+  static const char* name_of(Pass pass);
+  void begin_fetching(Fetching fetching);
+  // Finishes the reduction of the step's gradients. Returns what the ranks have, in sum.
+  ControlSums sum_over_ranks(bool stop_requested);
   void begin(Pass pass);
   void end(Pass pass);
 
@@ -107,6 +122,7 @@ class ModuleEngine {
   bool in_step_ = false;  // since the first forward pass after an update
   bool reduced_ = false;  // whether the last backward pass was begun with `last`
   bool any_backward_ = false;
+  std::optional<ops::PendingSum> squared_norm_;  // of this rank's part of the step's gradients
   int64_t steps_done_ = 0;
 };
 

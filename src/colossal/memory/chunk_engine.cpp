@@ -26,8 +26,9 @@ ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& co
     : ParameterStore(std::move(parameters), context, std::move(optimizers), options),
       reducer_(std::make_unique<GradientReducer>(trained_chunks(), chunk_memory(),
                                                  options.reduce_once_per_step)),
-      fetcher_(std::make_unique<ChunkFetcher>(chunks(), context.stage_group(),
-                                              context.strategy().tp, options.window_bytes, order)),
+      fetcher_(std::make_unique<ChunkFetcher>(
+          chunks(), context.stage_group(), context.strategy().tp, options.window_bytes,
+          /*any_order=*/!options.uses_parameter_handles, order)),
       updates_(std::make_unique<UpdateRunner>(this->parameters(), trained_chunks(), context,
                                               parameter_groups(), options.master)) {
   for (Chunk* const chunk : chunks()) {

@@ -84,6 +84,9 @@ class ChunkEngine : public ParameterStore, private nn::Residency {
   // Call these around a forward pass without a backward pass.
   void begin_evaluation(int stage = 0) { fetcher_->begin_evaluation(stage); }
   void end_evaluation() { fetcher_->end(); }
+  // In place of begin_forward or begin_evaluation, around a pass of a part of the model, whose uses
+  // may come in any order: weights are fetched when they are used.
+  void begin_on_demand(int stage = 0) { fetcher_->begin_on_demand(stage); }
   // Between these, any weights may be used in any order: all are whole on the device.
   void begin_gathering(int stage = 0) { fetcher_->begin_gathering(stage); }
   void end_gathering() { fetcher_->end(); }

@@ -13,11 +13,12 @@
 namespace colossal::memory {
 
 ChunkFetcher::ChunkFetcher(std::vector<Chunk*> chunks, const comm::Group& ranks, int tensor_parts,
-                           int64_t window_bytes, const OrderOfStages& order)
+                           int64_t window_bytes, bool any_order, const OrderOfStages& order)
     : chunks_(std::move(chunks)),
       ranks_(ranks),
       tensor_parts_(tensor_parts),
-      window_bytes_(window_bytes) {
+      window_bytes_(window_bytes),
+      any_order_(any_order) {
   any_transient_ = !transient_chunks().empty();
   any_on_nvme_ = std::ranges::any_of(
       chunks_, [](const Chunk* chunk) { return chunk->tiers().parameters == Tier::nvme; });
@@ -76,6 +77,7 @@ void ChunkFetcher::begin(int stage, Pass pass, const FetchPlan& plan) {
   pass_ = pass;
   entered_ = 0;
   in_backward_ = pass == Pass::backward;
+  has_left_plan_ = false;
   OrderOfUse& recorded = recorded_[stage];
   if (!in_backward_) recorded.forward.clear();
   recorded.backward.clear();
@@ -99,7 +101,7 @@ void ChunkFetcher::begin_backward(int stage) {
   const StagePlans& plans = plans_of(stage);
   // Enters the step between the passes (kEndOfForward), after those of uses that this rank has
   // skipped.
-  while (plans.order_known && entered_ < plans.forward_steps) enter_next_step();
+  while (plans.order_known && !has_left_plan_ && entered_ < plans.forward_steps) enter_next_step();
 }
 
 void ChunkFetcher::begin_evaluation(int stage) {
@@ -112,6 +114,12 @@ void ChunkFetcher::begin_gathering(int stage) {
   begin(stage, Pass::evaluation, gathering_);
 }
 
+void ChunkFetcher::begin_on_demand(int stage) {
+  if (!any_transient_) return;
+  begin(stage, Pass::forward, on_demand_);
+  has_left_plan_ = true;
+}
+
 void ChunkFetcher::begin_inference() {
   if (!any_transient_) return;
   COLOSSAL_CHECK(plans_of(0).order_known, "inference over {} chunks in an unknown order",
@@ -122,8 +130,12 @@ void ChunkFetcher::begin_inference() {
 void ChunkFetcher::end() {
   if (!running_) return;
   end_node_uses();
-  while (entered_ < running_->steps.size()) enter_next_step();
-  for (int chunk : running_->release_at_end) chunks_[chunk]->release_weights();
+  if (has_left_plan_) {
+    for (const int chunk : std::exchange(recent_, {})) chunks_[chunk]->release_weights();
+  } else {
+    while (entered_ < running_->steps.size()) enter_next_step();
+    for (const int chunk : running_->release_at_end) chunks_[chunk]->release_weights();
+  }
   running_ = nullptr;
   if (in_backward_ && !std::exchange(plans_of(stage_).order_asked, true)) agree(stage_);
 }
@@ -201,6 +213,7 @@ void ChunkFetcher::prepare_use(int index) {
 }
 
 void ChunkFetcher::advance_to(int chunk) {
+  if (has_left_plan_) return fetch_on_demand(chunk);
   if (!plans_of(stage_).order_known) return;  // all chunks are fetched
   const auto uses = [&](size_t number) {
     const FetchStep* const step = running_->step(number);
@@ -213,11 +226,47 @@ void ChunkFetcher::advance_to(int chunk) {
   const size_t steps = running_->steps.size();
   size_t next = entered_;
   while (next < entered_ + steps && !uses(next)) ++next;
+  if (any_order_ && !uses(next)) {
+    leave_plan();
+    return fetch_on_demand(chunk);
+  }
   COLOSSAL_CHECK(uses(next),
                  "weights of chunk {}, of {}, are used again after {} of {} uses of a micro-batch: "
                  "not in the order of earlier ones",
                  chunk, chunks_[chunk]->plan.slots.front().parameter->name, entered_, steps);
   while (entered_ <= next) enter_next_step();
+}
+
+void ChunkFetcher::leave_plan() {
+  has_left_plan_ = true;
+  for (const int chunk : transient_chunks()) {
+    if (chunks_[chunk]->wanted()) recent_.push_back(chunk);
+  }
+  if (std::exchange(has_warned_, true) || ranks_.rank() != 0) return;
+  log::warn(
+      "a pass uses parameters in another order than the first one did: from there on, sharded or "
+      "offloaded parameters are fetched when they are used, and not ahead");
+}
+
+// Releases the chunks whose last use is longest ago, until the window has room for the chunk. The
+// sizes are the same on all ranks, so ranks with the same uses fetch the same chunks.
+void ChunkFetcher::fetch_on_demand(int chunk) {
+  std::erase(recent_, chunk);
+  if (!chunks_[chunk]->wanted()) {
+    const at::NoGradGuard no_grad;
+    const c10::impl::ExcludeDispatchKeyGuard not_fetching(
+        c10::DispatchKey::TESTING_ONLY_GenericWrapper);
+    const std::vector<int64_t> bytes = chunk_bytes();
+    int64_t sum = bytes[chunk];
+    for (const int other : recent_) sum += bytes[other];
+    while (!recent_.empty() && sum > window_bytes_) {
+      sum -= bytes[recent_.front()];
+      chunks_[recent_.front()]->release_weights();
+      recent_.erase(recent_.begin());
+    }
+    chunks_[chunk]->fetch([] {});
+  }
+  recent_.push_back(chunk);
 }
 
 void ChunkFetcher::use_in_node(int chunk) {

@@ -29,8 +29,10 @@ class ChunkFetcher {
   // order; but the chunk after the one in use is always fetched ahead (ChunkOptions::window_bytes).
   // A chunk counts with its global size divided by tensor_parts, the number of ranks of tp, so that
   // all ranks make the same plan.
+  // any_order: whether a pass may use weights in another order than it did before. From the first
+  // such use to its end, the pass fetches weights when they are used, which is logged once.
   ChunkFetcher(std::vector<Chunk*> chunks, const comm::Group& ranks, int tensor_parts,
-               int64_t window_bytes, const OrderOfStages& order);
+               int64_t window_bytes, bool any_order, const OrderOfStages& order);
 
   // Call these around the passes of a stage over a micro-batch; passes must not overlap:
   //   begin_forward, forward pass, end; later begin_backward, backward pass, end;
@@ -39,6 +41,8 @@ class ChunkFetcher {
   //     the forward pass ends;
   //   begin_evaluation, forward pass, end;
   //   begin_gathering, uses in any order, end: all transient chunks are fetched at once;
+  //   begin_on_demand, forward pass of a part of the model, end: chunks are fetched when they are
+  //     used, whatever the order of use;
   //   begin_inference, any number of forward passes of stage 0, whose order of use must be known;
   //     no end and no other pass may follow.
   // Outside these passes, only chunks that are not transient may be used. If weights are sharded,
@@ -50,12 +54,13 @@ class ChunkFetcher {
   void begin_backward(int stage);
   void begin_evaluation(int stage);
   void begin_gathering(int stage);
+  void begin_on_demand(int stage);
   void begin_inference();
   void end();
 
   // Waits until the chunk's weights are whole on the device, and keeps them there until
   // after_use(). Throws InternalError if the chunk is transient and no pass runs, or if this use is
-  // not in the order of use.
+  // not in the order of use and `any_order` is false.
   void before_use(int chunk);
   // Like before_use(), for one parameter of the chunk that is a stack of experts. slot: index of
   // the parameter in the chunk. counts[e]: number of rows routed to expert e. Only experts with
@@ -91,6 +96,8 @@ class ChunkFetcher {
   // Carries out the plan up to the use of a chunk, and waits for its weights.
   void prepare_use(int chunk);
   void advance_to(int chunk);  // carries out the plan up to the next use of a chunk
+  void leave_plan();           // the rest of the running pass fetches on demand
+  void fetch_on_demand(int chunk);
   // Whether experts of the chunk are fetched when they are used, in the running pass.
   bool brings_experts_when_used(const Chunk& chunk) const;
   void enter_next_step();  // carries out the next step of the plan: releases and fetches chunks
@@ -108,15 +115,20 @@ class ChunkFetcher {
   const comm::Group& ranks_;
   int tensor_parts_;
   int64_t window_bytes_;
+  bool any_order_;
   bool any_transient_ = false, any_on_nvme_ = false;
   std::map<int, StagePlans> stages_;  // by stage
   FetchPlan inference_, gathering_;
+  const FetchPlan on_demand_;  // no steps
 
   const FetchPlan* running_ = nullptr;  // plan of the running pass; null outside a pass
   int stage_ = 0;                       // stage of the running pass
   Pass pass_ = Pass::training;          // kind of the running pass
   size_t entered_ = 0;                  // number of steps of *running_ carried out so far
   bool in_backward_ = false;
+  bool has_left_plan_ = false;  // whether the running pass fetches on demand
+  std::vector<int> recent_;     // if so, the chunks that are wanted; the last one was used last
+  bool has_warned_ = false;     // that a pass has left its plan
   OrderOfStages recorded_;
   const void* node_ = nullptr;  // autograd node that uses the chunks in node_uses_
   std::vector<int> node_uses_;

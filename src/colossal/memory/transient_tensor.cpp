@@ -44,9 +44,8 @@ void TransientTensor::hold(c10::DataPtr memory) {
 void TransientTensor::give() {
   if (!here_) return;
   c10::StorageImpl* const storage = tensor_.storage().unsafeGetStorageImpl();
+  // Its size stays, so that views can be made. What reads it next would read from address 0.
   storage->set_data_ptr_noswap(c10::DataPtr(nullptr, tensor_.device()));
-  storage->set_nbytes(0);
-  // What reads it next would read from address 0.
   storage->release_data_and_set_meta_custom_data_ptr_error_msg_(fmt::format(
       "{} of {} elements are not on this device now: they are sharded or offloaded, and "
       "here only while a layer of their pass uses them",

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct GroupConfig {
   double learning_rate_scale = 1;      // factor of the learning rate
   std::optional<double> weight_decay;  // nullopt: OptimizerConfig::weight_decay
   bool frozen = false;                 // the parameters are not trained
+  // If not empty, the names of the group's parameters: a program has a list in place of a pattern.
+  std::set<std::string> parameters{};
   bool operator==(const GroupConfig&) const = default;
 };
 

@@ -86,9 +86,14 @@ ParameterGroups::ParameterGroups(const OptimizerConfig& config) : config_(config
   }
 }
 
+bool ParameterGroups::Group::has(const nn::Parameter& parameter) const {
+  return config->parameters.empty() ? std::regex_search(parameter.name, pattern)
+                                    : config->parameters.contains(parameter.name);
+}
+
 const ParameterGroups::Group* ParameterGroups::group_of(const nn::Parameter& parameter) const {
   for (const Group& group : std::views::reverse(groups_)) {
-    if (std::regex_search(parameter.name, group.pattern)) return &group;
+    if (group.has(parameter)) return &group;
   }
   return nullptr;
 }
@@ -140,7 +145,7 @@ void ParameterGroups::refuse_without_matrices(const nn::ParameterList& parameter
 void ParameterGroups::apply(const nn::ParameterList& parameters) const {
   for (const Group& group : groups_) {
     const auto matches = [&](const nn::ParameterHandle& parameter) {
-      return std::regex_search(parameter->name, group.pattern);
+      return group.has(*parameter);
     };
     if (std::ranges::any_of(parameters, matches)) continue;
     std::vector<std::string> examples;

@@ -46,6 +46,7 @@ class ParameterGroups {
   struct Group {
     std::regex pattern;
     const GroupConfig* config;
+    bool has(const nn::Parameter& parameter) const;
   };
   const Group* group_of(const nn::Parameter& parameter) const;
   bool needs_matrices(const std::string& name) const;

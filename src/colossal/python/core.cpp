@@ -23,7 +23,8 @@
 #include "colossal/comm/world.h"
 #include "colossal/engine/module_engine.h"
 #include "colossal/memory/memory_ledger.h"
-#include "colossal/mesh/parallel_context.h"
+#include "colossal/python/checkpoints.h"
+#include "colossal/python/cluster.h"
 #include "colossal/python/tensor_caster.h"
 
 namespace nb = nanobind;
@@ -32,11 +33,6 @@ namespace colossal::python {
 namespace {
 
 using Unlocked = nb::call_guard<nb::gil_scoped_release>;
-
-// The ranks of the job. A process connects with them once.
-struct Ranks {
-  std::unique_ptr<comm::World> world;
-};
 
 std::unique_ptr<Ranks> connect(const std::string& backend, double timeout) {
   const auto launch = cluster::read_launch_environment();
@@ -50,21 +46,27 @@ std::unique_ptr<Ranks> connect(const std::string& backend, double timeout) {
                           std::chrono::milliseconds(static_cast<int64_t>(timeout * 1000)))});
 }
 
-// Replicas of a module on all ranks.
-struct Cluster {
-  Cluster(const Ranks& ranks, int zero)
-      : context(*ranks.world, Strategy{.dp = ranks.world->size(), .zero = zero}) {}
-  // Gives all ranks the values of rank 0.
-  void broadcast(const at::Tensor& tensor) const {
-    const at::NoGradGuard no_grad;
-    const at::Tensor own = tensor.detach(), values = own.contiguous();
-    comm::broadcast(values.flatten().view(at::kByte), 0, context.data_group(),
-                    comm::Reason::parameter);
-    if (!values.is_same(own)) own.copy_(values);
-  }
+// Gives all ranks the values of rank 0.
+void broadcast(const Cluster& cluster, const at::Tensor& tensor) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor own = tensor.detach(), values = own.contiguous();
+  comm::broadcast(values.flatten().view(at::kByte), 0, cluster.context.data_group(),
+                  comm::Reason::parameter);
+  if (!values.is_same(own)) own.copy_(values);
+}
 
-  ParallelContext context;
-};
+// Returns the bytes of all ranks.
+nb::list gather_bytes(const Cluster& cluster, const nb::bytes& bytes) {
+  const std::string mine(bytes.c_str(), bytes.size());
+  std::vector<std::string> all;
+  {
+    const nb::gil_scoped_release unlocked;
+    all = comm::gather_bytes(mine, cluster.context.data_group(), comm::Reason::checkpoint);
+  }
+  nb::list found;
+  for (const std::string& each : all) found.append(nb::bytes(each.data(), each.size()));
+  return found;
+}
 
 Precision precision_of(const std::string& dtype) {
   if (dtype == "bf16") {
@@ -77,8 +79,8 @@ Precision precision_of(const std::string& dtype) {
   throw ConfigError(fmt::format("dtype=\"{}\": choose bf16, fp32 or fp64", dtype));
 }
 
-// Of a group of parameters: pattern of their names, factor of the learning rate, weight decay.
-using Group = std::tuple<std::string, double, double>;
+// Of a group of parameters: their names, factor of the learning rate, weight decay.
+using Group = std::tuple<std::vector<std::string>, double, double>;
 
 std::unique_ptr<ModuleEngine> make_engine(
     const Cluster& cluster, const ModuleEngine::NamedTensors& parameters,
@@ -94,9 +96,10 @@ std::unique_ptr<ModuleEngine> make_engine(
   config.optimizer.eps = eps;
   config.optimizer.momentum = momentum;
   config.optimizer.nesterov = nesterov;
-  for (const auto& [pattern, scale, weight_decay] : groups) {
-    config.optimizer.groups.push_back(
-        {.pattern = pattern, .learning_rate_scale = scale, .weight_decay = weight_decay});
+  for (const auto& [names, scale, weight_decay] : groups) {
+    config.optimizer.groups.push_back({.learning_rate_scale = scale,
+                                       .weight_decay = weight_decay,
+                                       .parameters = {names.begin(), names.end()}});
   }
   for (const auto& [kind, host, nvme] : offload) {
     for (const memory::MemoryKind tiered : memory::kTieredKinds) {
@@ -137,7 +140,10 @@ void define_cluster(nb::module_& module) {
   nb::class_<Cluster>(module, "Cluster")
       .def(nb::init<const Ranks&, int>(), nb::keep_alive<1, 2>(), nb::arg("ranks"), nb::arg("zero"),
            Unlocked())
-      .def("broadcast", &Cluster::broadcast, nb::arg("tensor"), Unlocked());
+      .def_prop_ro("rank", [](const Cluster& cluster) { return cluster.context.rank(); })
+      .def_prop_ro("size", [](const Cluster& cluster) { return cluster.context.world().size(); })
+      .def("broadcast", &broadcast, nb::arg("tensor"), Unlocked())
+      .def("gather_bytes", &gather_bytes, nb::arg("bytes"));
 }
 
 void define_module_engine(nb::module_& module) {
@@ -147,17 +153,21 @@ void define_module_engine(nb::module_& module) {
       .def_ro("grad_norm", &Result::grad_norm)
       .def_ro("skipped", &Result::skipped)
       .def_ro("stop_requested", &Result::stop_requested);
+  nb::enum_<ModuleEngine::Fetching>(module, "Fetching")
+      .value("ahead", ModuleEngine::Fetching::ahead)
+      .value("on_demand", ModuleEngine::Fetching::on_demand)
+      .value("all", ModuleEngine::Fetching::all);
   nb::class_<ModuleEngine>(module, "ModuleEngine")
       .def_static("make", &make_engine, nb::keep_alive<0, 1>(), Unlocked(), nb::arg("cluster"),
                   nb::arg("parameters"), nb::arg("optimizer"), nb::arg("betas").none(),
                   nb::arg("eps").none(), nb::arg("momentum").none(), nb::arg("nesterov"),
                   nb::arg("groups"), nb::arg("dtype"), nb::arg("offload"), nb::arg("nvme_path"),
                   nb::arg("chunk_bytes").none(), nb::arg("window_bytes").none())
-      .def("begin_forward", &ModuleEngine::begin_forward, Unlocked())
+      .def("begin_forward", &ModuleEngine::begin_forward, nb::arg("fetching"), Unlocked())
       .def("end_forward", &ModuleEngine::end_forward, Unlocked())
       .def("begin_backward", &ModuleEngine::begin_backward, nb::arg("last"), Unlocked())
       .def("end_backward", &ModuleEngine::end_backward, Unlocked())
-      .def("begin_evaluation", &ModuleEngine::begin_evaluation, Unlocked())
+      .def("begin_evaluation", &ModuleEngine::begin_evaluation, nb::arg("fetching"), Unlocked())
       .def("end_evaluation", &ModuleEngine::end_evaluation, Unlocked())
       .def("discard_gradients", &ModuleEngine::discard_gradients, Unlocked())
       .def("abandon_pass", &ModuleEngine::abandon_pass, Unlocked())
@@ -172,6 +182,8 @@ void define_module_engine(nb::module_& module) {
           },
           nb::arg("tensor"))
       .def_prop_ro("weights_are_transient", &ModuleEngine::weights_are_transient)
+      .def_prop_ro("steps_done", &ModuleEngine::steps_done)
+      .def("gradient_norm", &ModuleEngine::gradient_norm, Unlocked())
       .def(
           "update",
           [](ModuleEngine& engine, double learning_rate, double gradient_clip,
@@ -193,6 +205,7 @@ NB_MODULE(_core, module) {
   define_errors(module);
   define_cluster(module);
   define_module_engine(module);
+  define_checkpoints(module);
 }
 
 }  // namespace colossal::python

@@ -50,7 +50,7 @@ def boost(model, optimizer="adamw", *, zero=0, dtype=None, lr=None, weight_decay
     for parameter in names:
         parameter.grad = None
     engine = ModuleEngine.make(
-        cluster, list((name, parameter) for parameter, name in names.items()), settings.name, settings.betas, settings.eps,
+        cluster, _marked(model, names), settings.name, settings.betas, settings.eps,
         settings.momentum, settings.nesterov, groups_of(optimizer, names), dtype, list(_shares(offload or {})), nvme_path,
         chunk_bytes, window_bytes)
     boosted = Boosted(model, optimizer, cluster, engine, max_grad_norm, dtype)
@@ -73,6 +73,22 @@ def _connected(backend, timeout):
     if not _ranks:
         _ranks[backend, timeout] = connect(backend, timeout)
     return _ranks[backend, timeout]
+
+
+def _marked(model, names):
+    """Of each parameter: name, parameter, order of dims if it is the weight of a linear layer, else "", and whether that layer
+    is the model's head. Optimizers of matrices, such as Muon, update the weights of linear layers other than the head."""
+    orders = {id(module.weight): order for module in model.modules() if (order := _weight_order(module))}
+    head = model.get_output_embeddings() if callable(getattr(model, "get_output_embeddings", None)) else None
+    return [(name, parameter, orders.get(id(parameter), ""), parameter is getattr(head, "weight", None))
+            for parameter, name in names.items()]
+
+
+def _weight_order(module):
+    if isinstance(module, torch.nn.Linear):
+        return "out_in"
+    is_of_gpt2 = type(module).__name__ == "Conv1D" and type(module).__module__ == "transformers.pytorch_utils"
+    return "in_out" if is_of_gpt2 else ""
 
 
 def _check_parameters(names, optimizer):

@@ -10,6 +10,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/io/manifest.h"
+#include "colossal/io/tensor_directory.h"
 #include "colossal/layout/partition.h"
 #include "colossal/layout/segments.h"
 #include "colossal/nn/layer_scope.h"
@@ -176,6 +177,54 @@ TEST(Checkpoint, LoadsAtEveryLayout) {
       });
       expect_equal(found, expected);
     }
+  }
+}
+
+Buffers some_buffers(double first) {
+  return {{"norm.mean", at::arange(5, at::kDouble).add(first)},
+          {"norm.count", at::tensor(int64_t{7}).add(static_cast<int64_t>(first))},
+          {"mask", at::arange(6).view({2, 3}).remainder(2).eq(first > 0 ? 1 : 0)},
+          {"scale", at::full({3}, first, at::kBFloat16)}};
+}
+
+TEST(Checkpoint, HoldsBuffersWithTheWeights) {
+  for (const int64_t file_bytes : {int64_t{1} << 30, int64_t{64}}) {
+    TRACED_CASE(fmt::format("files of {} bytes", file_bytes));
+    test::TemporaryDirectory directory;
+    Description saved = description();
+    saved.weight_files.max_file_bytes = file_bytes;
+    saved.buffers = some_buffers(3);
+    with_engine({2, 1}, [&](auto& engine, const auto& context) {
+      engine.initialise(4);
+      RunFolder folder(directory.path(), 2, "auto", context);
+      save(folder, 3, engine, context, saved);
+    });
+    with_engine({1, 0}, [&](auto& engine, const auto& context) {
+      const fs::path checkpoint = newest(directory.path(), context);
+      const io::TensorDirectory files(checkpoint);
+      EXPECT_TRUE(files.contains("norm.mean")) << "where transformers looks for it";
+      Description loaded = description();
+      loaded.buffers = some_buffers(0);
+      load(checkpoint, engine, loaded);
+      const Buffers wanted = some_buffers(3);
+      for (size_t i = 0; i < wanted.size(); ++i) {
+        EXPECT_TRUE(at::equal(loaded.buffers[i].second, wanted[i].second)) << wanted[i].first;
+      }
+      const auto error_with = [&](const std::string& name, const at::Tensor& buffer) {
+        Description other = description();
+        other.buffers = some_buffers(0);
+        other.buffers[0] = {name, buffer};
+        try {
+          load(checkpoint, engine, other);
+        } catch (const ConfigError& error) {
+          return std::string(error.what());
+        }
+        return std::string("none");
+      };
+      EXPECT_THAT(error_with("norm.mean", at::zeros({4}, at::kDouble)),
+                  HasSubstr("has shape [5] and type F64, and in this model shape [4]"));
+      EXPECT_THAT(error_with("norm.mean", at::zeros({5})), HasSubstr("type F32"));
+    });
   }
 }
 

@@ -2,6 +2,7 @@
 // LibTorch's optimizer gives with the mean of the replicas' gradients.
 #include "colossal/engine/module_engine.h"
 
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
@@ -80,9 +81,11 @@ Weights expected(int ranks, int parts) {
   return weights;
 }
 
-ModuleEngine::NamedTensors named(const Net& net) {
-  ModuleEngine::NamedTensors all;
-  for (const auto& item : net.named_parameters()) all.emplace_back(item.key(), item.value());
+ModuleEngine::Parameters named(const Net& net) {
+  ModuleEngine::Parameters all;
+  for (const auto& item : net.named_parameters()) {
+    all.push_back({.name = item.key(), .tensor = item.value()});
+  }
   return all;
 }
 
@@ -184,6 +187,156 @@ std::string error_of(const std::function<void()>& function) {
     return error.what();
   }
   return "none";
+}
+
+// Another program in each step: layers in another order, and a step whose one backward pass is that
+// of two forward passes.
+at::Tensor loss_in_order(Net& net, const std::vector<torch::nn::Linear*>& layers, int rank,
+                         ModuleEngine* engine = nullptr) {
+  at::Tensor y = at::arange(15, at::kDouble).add(17. * rank).sin().view({3, 5});
+  for (torch::nn::Linear* const layer : layers) {
+    for (const at::Tensor& weight : (*layer)->parameters()) {
+      if (engine) engine->before_use(weight);
+    }
+    y = at::tanh((*layer)->forward(y));
+    for (const at::Tensor& weight : (*layer)->parameters()) {
+      if (engine) engine->after_use(weight);
+    }
+  }
+  return y.square().mean();
+}
+
+std::vector<std::vector<torch::nn::Linear*>> programs_of(Net& net) {
+  return {{&net.frozen, &net.up, &net.down},
+          {&net.up, &net.down, &net.frozen, &net.up},
+          {&net.frozen, &net.frozen, &net.up},
+          {&net.up, &net.down, &net.up, &net.down}};
+}
+
+Weights expected_in_any_order(int ranks) {
+  Net net;
+  torch::optim::AdamW optimizer(net.parameters(),
+                                torch::optim::AdamWOptions(kRate).weight_decay(0));
+  const auto programs = programs_of(net);
+  for (size_t step = 0; step < programs.size(); ++step) {
+    optimizer.zero_grad();
+    for (int rank = 0; rank < ranks; ++rank) {
+      at::Tensor loss = loss_in_order(net, programs[step], rank);
+      if (step % 2 == 1) loss = loss + loss_in_order(net, programs[0], rank);
+      (loss / ranks).backward();
+    }
+    optimizer.step();
+  }
+  Weights weights;
+  for (const auto& item : net.named_parameters()) weights[item.key()] = item.value().detach();
+  return weights;
+}
+
+TEST(ModuleEngine, FetchesWeightsOnDemandInAnotherOrder) {
+  using Fetching = ModuleEngine::Fetching;
+  for (const int ranks : {1, 3}) {
+    const Weights wanted = expected_in_any_order(ranks);
+    for (const auto& [zero, on_host, fetching] : {std::tuple{3, false, Fetching::ahead},
+                                                  {3, false, Fetching::on_demand},
+                                                  {3, true, Fetching::ahead},
+                                                  {0, true, Fetching::ahead},
+                                                  {0, true, Fetching::all}}) {
+      for (const int64_t window : {int64_t{0}, int64_t{1} << 20}) {
+        TRACED_CASE(fmt::format("{} ranks, stage {}, on host {}, fetching {}, window {}", ranks,
+                                zero, on_host, static_cast<int>(fetching), window));
+        EngineConfig config = config_in_fp64();
+        config.window_bytes = window;
+        if (on_host) config.tiers.parameters.host = 1;
+        test::run_ranks(ranks, [&](comm::World& world) {
+          const ParallelContext context(world, Strategy{.dp = ranks, .zero = zero});
+          Net net;
+          ModuleEngine engine(named(net), context, config);
+          const auto programs = programs_of(net);
+          const auto pass = [&](const std::vector<torch::nn::Linear*>& program) {
+            engine.begin_forward(fetching);
+            const at::Tensor loss = loss_in_order(net, program, world.rank(), &engine);
+            engine.end_forward();
+            return loss;
+          };
+          for (size_t step = 0; step < programs.size(); ++step) {
+            at::Tensor loss = pass(programs[step]);
+            if (step % 2 == 1) loss = loss + pass(programs[0]);
+            engine.begin_backward(/*last=*/true);
+            loss.backward();
+            engine.end_backward();
+            engine.update({.learning_rate = kRate});
+          }
+          engine.begin_gathering();
+          for (const auto& item : net.named_parameters()) {
+            const at::Tensor difference = (item.value() - wanted.at(item.key())).abs().max();
+            EXPECT_LE(difference.item<double>(), 1e-12) << item.key();
+          }
+          engine.end_gathering();
+        });
+      }
+    }
+  }
+}
+
+TEST(ModuleEngine, TellsTheNormBeforeTheUpdate) {
+  test::run_ranks(2, [&](comm::World& world) {
+    const ParallelContext context(world, Strategy{.dp = 2, .zero = 2});
+    Net net;
+    ModuleEngine engine(named(net), context, config_in_fp64());
+    for (int step = 0; step < 2; ++step) {
+      engine.begin_forward();
+      const at::Tensor loss = loss_of(net, step, world.rank(), 0, &engine);
+      engine.end_forward();
+      engine.begin_backward(/*last=*/true);
+      loss.backward();
+      engine.end_backward();
+      const double norm = engine.gradient_norm();
+      EXPECT_GT(norm, 0);
+      EXPECT_EQ(engine.gradient_norm(), norm) << "asking changes nothing";
+      EXPECT_EQ(engine.update({.learning_rate = kRate, .gradient_clip = kClip}).grad_norm, norm);
+    }
+  });
+}
+
+TEST(ModuleEngine, UpdatesTheWeightsOfLinearLayersByMuon) {
+  EngineConfig config = config_in_fp64();
+  config.optimizer.name = "muon";
+  const auto weights_of = [&](int zero, std::optional<nn::WeightOrder> order) {
+    Weights weights;
+    std::mutex mutex;
+    test::run_ranks(2, [&](comm::World& world) {
+      const ParallelContext context(world, Strategy{.dp = 2, .zero = zero});
+      Net net;
+      ModuleEngine::Parameters parameters = named(net);
+      for (ForeignParameter& parameter : parameters) {
+        if (parameter.name.ends_with("weight")) parameter.product = order;
+      }
+      ModuleEngine engine(parameters, context, config);
+      engine.begin_forward();
+      const at::Tensor loss = loss_of(net, 0, world.rank(), 0, &engine);
+      engine.end_forward();
+      engine.begin_backward(/*last=*/true);
+      loss.backward();
+      engine.end_backward();
+      engine.update({.learning_rate = 0.1});
+      engine.begin_gathering();
+      const std::lock_guard lock(mutex);
+      for (const auto& item : net.named_parameters()) {
+        weights[item.key()] = item.value().detach().clone();
+      }
+      engine.end_gathering();
+    });
+    return weights;
+  };
+  const Weights whole = weights_of(0, nn::WeightOrder::out_in);
+  expect_equal(weights_of(3, nn::WeightOrder::out_in), whole);
+  // Muon's update is orthogonal: all singular values of a change are about equal.
+  const Net before;
+  const at::Tensor change = whole.at("up.weight") - before.up->weight;
+  const at::Tensor values = at::linalg_svdvals(change.detach());
+  EXPECT_GT(values.min().item<double>() / values.max().item<double>(), 0.5);
+  EXPECT_THAT(error_of([&] { weights_of(0, std::nullopt); }),
+              testing::HasSubstr("this model trains no other"));
 }
 
 TEST(ModuleEngine, GathersWholeWeights) {

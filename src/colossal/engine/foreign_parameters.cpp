@@ -3,8 +3,10 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <torch/nn/module.h>
+#include <torch/nn/modules/linear.h>
 
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -22,11 +24,14 @@ void refuse_axes_of_modules(const Strategy& strategy, bool in_parts) {
       strategy.pp, strategy.sp, strategy.tp, strategy.world_size() / (in_parts ? strategy.pp : 1)));
 }
 
-void ForeignParameters::add(const std::string& name, const at::Tensor& tensor, int stage) {
+void ForeignParameters::add(const ForeignParameter& foreign, int stage) {
   const at::NoGradGuard no_grad;
-  if (is_known(name, tensor, stage)) return;
+  const at::Tensor& tensor = foreign.tensor;
+  if (is_known(foreign.name, tensor, stage)) return;
   auto parameter = std::make_shared<nn::Parameter>();
-  parameter->name = name;
+  parameter->name = foreign.name;
+  parameter->product = foreign.product;
+  if (foreign.is_head) parameter->role = nn::ParameterRole::head_table;
   parameter->shape = tensor.sizes().vec();
   parameter->trainable = tensor.requires_grad();
   parameter->placement.stage = stage;
@@ -41,7 +46,18 @@ void ForeignParameters::add(const std::string& name, const at::Tensor& tensor, i
 
 void ForeignParameters::add(const torch::nn::Module& module, const std::string& prefix, int stage) {
   warn_of_dropout(module);
-  for (const auto& item : module.named_parameters()) add(prefix + item.key(), item.value(), stage);
+  std::set<const at::TensorImpl*> of_products;
+  for (const auto& child : module.modules()) {
+    const auto* const linear = child->as<torch::nn::Linear>();
+    if (linear) of_products.insert(linear->weight.unsafeGetTensorImpl());
+  }
+  for (const auto& item : module.named_parameters()) {
+    ForeignParameter parameter{.name = prefix + item.key(), .tensor = item.value()};
+    if (of_products.contains(item.value().unsafeGetTensorImpl())) {
+      parameter.product = nn::WeightOrder::out_in;
+    }
+    add(parameter, stage);
+  }
 }
 
 // Returns whether the tensor was added before.

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "colossal/mesh/parallel_context.h"
@@ -20,6 +21,15 @@ namespace colossal {
 // if the modules are given in parts, pp.
 void refuse_axes_of_modules(const Strategy& strategy, bool in_parts);
 
+// A parameter of a user's own module.
+struct ForeignParameter {
+  std::string name;
+  at::Tensor tensor;
+  // If the tensor is the weight of a linear layer: the order of its dims (nn::Parameter::product).
+  std::optional<nn::WeightOrder> product{};
+  bool is_head = false;  // whether it is the weight of the layer that computes the model's output
+};
+
 class ForeignParameters {
  public:
   // `context` must outlive this.
@@ -29,9 +39,9 @@ class ForeignParameters {
   // then share it. All replicas get the values of the first one. If the stage is on other ranks,
   // releases the tensor's memory. Collective over the replicas. Throws ConfigError if the tensor
   // was added for another stage.
-  void add(const std::string& name, const at::Tensor& tensor, int stage = 0);
-  // Adds the parameters of a module; their names begin with `prefix`. Warns once of dropout, whose
-  // random numbers depend on the layout.
+  void add(const ForeignParameter& parameter, int stage = 0);
+  // Adds the parameters of a module; their names begin with `prefix`. Weights of torch::nn::Linear
+  // are known as such. Warns once of dropout, whose random numbers depend on the layout.
   void add(const torch::nn::Module& module, const std::string& prefix, int stage);
 
   nn::ParameterList take() { return std::move(list_); }

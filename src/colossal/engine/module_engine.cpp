@@ -6,16 +6,15 @@
 #include <cmath>
 
 #include "colossal/base/error.h"
-#include "colossal/engine/foreign_parameters.h"
 
 namespace colossal {
 namespace {
 
-nn::ParameterList take_over(const ModuleEngine::NamedTensors& parameters,
+nn::ParameterList take_over(const ModuleEngine::Parameters& parameters,
                             const ParallelContext& context) {
   refuse_axes_of_modules(context.strategy(), /*in_parts=*/false);
   ForeignParameters taken(context);
-  for (const auto& [name, tensor] : parameters) taken.add(name, tensor);
+  for (const ForeignParameter& parameter : parameters) taken.add(parameter);
   return taken.take();
 }
 
@@ -26,7 +25,7 @@ EngineConfig without_handles(EngineConfig config) {
 
 }  // namespace
 
-ModuleEngine::ModuleEngine(const NamedTensors& parameters, const ParallelContext& context,
+ModuleEngine::ModuleEngine(const Parameters& parameters, const ParallelContext& context,
                            EngineConfig config)
     : context_(context),
       config_(without_handles(std::move(config))),

@@ -2,7 +2,7 @@
 // forward passes, computes losses and calls backward() as it likes, and says where passes begin and
 // end. Engine (engine.h) runs the loop itself.
 //
-//   ModuleEngine engine({{"weight", weight}, {"bias", bias}}, context, config);
+//   ModuleEngine engine({{.name = "weight", .tensor = weight}}, context, config);
 //   for (...) {
 //     engine.begin_forward();
 //     at::Tensor loss = ...;
@@ -25,6 +25,7 @@
 
 #include "colossal/engine/control.h"
 #include "colossal/engine/engine_config.h"
+#include "colossal/engine/foreign_parameters.h"
 #include "colossal/engine/non_finite_error.h"
 #include "colossal/memory/activations.h"
 #include "colossal/memory/chunk_engine.h"
@@ -35,13 +36,13 @@ namespace colossal {
 // Not thread-safe: passes begin and end on one thread, on which autograd saves tensors.
 class ModuleEngine {
  public:
-  using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+  using Parameters = std::vector<ForeignParameter>;
 
   // Takes over the parameters (foreign_parameters.h): their gradients are no longer accumulated in
   // their grad(), but summed over ranks. config: optimizer, precision, tiers and the fields of
   // memory::ChunkOptions; the schedule, the batch and the clipping are the caller's. `context` must
   // outlive this. Collective. Throws ConfigError if an axis other than dp has more than one rank.
-  ModuleEngine(const NamedTensors& parameters, const ParallelContext& context, EngineConfig config);
+  ModuleEngine(const Parameters& parameters, const ParallelContext& context, EngineConfig config);
   ~ModuleEngine();
 
   // How a forward pass gets weights that are sharded or offloaded.

@@ -123,7 +123,7 @@ void ParameterGroups::refuse_without_matrices(const nn::ParameterList& parameter
   const auto refuse = [](const std::string& setting) {
     throw ConfigError(fmt::format(
         "{}: it updates the weights of linear layers and of experts, but no embedding, head or "
-        "adapter, and nothing of a torch module of your own; use adamw",
+        "adapter, and this model trains no other; use adamw",
         setting));
   };
   const auto any_updates_matrices = [&](const Group* of_group) {

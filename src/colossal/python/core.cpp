@@ -82,12 +82,15 @@ Precision precision_of(const std::string& dtype) {
 // Of a group of parameters: their names, factor of the learning rate, weight decay.
 using Group = std::tuple<std::vector<std::string>, double, double>;
 
+// A parameter: name, tensor, order of dims ("out_in" or "in_out") if it is the weight of a linear
+// layer, else "", and whether that layer is the model's head.
+using Parameter = std::tuple<std::string, at::Tensor, std::string, bool>;
+
 std::unique_ptr<ModuleEngine> make_engine(
-    const Cluster& cluster, const ModuleEngine::NamedTensors& parameters,
-    const std::string& optimizer, const std::optional<std::vector<double>>& betas,
-    std::optional<double> eps, std::optional<double> momentum, bool nesterov,
-    const std::vector<Group>& groups, const std::string& dtype,
-    const std::vector<std::tuple<std::string, double, double>>& offload,
+    const Cluster& cluster, const std::vector<Parameter>& parameters, const std::string& optimizer,
+    const std::optional<std::vector<double>>& betas, std::optional<double> eps,
+    std::optional<double> momentum, bool nesterov, const std::vector<Group>& groups,
+    const std::string& dtype, const std::vector<std::tuple<std::string, double, double>>& offload,
     const std::string& nvme_path, std::optional<int64_t> chunk_bytes,
     std::optional<int64_t> window_bytes) {
   EngineConfig config{.precision = precision_of(dtype)};
@@ -111,7 +114,13 @@ std::unique_ptr<ModuleEngine> make_engine(
   config.tiers.nvme_path = nvme_path;
   if (chunk_bytes) config.chunk_bytes = *chunk_bytes;
   if (window_bytes) config.window_bytes = *window_bytes;
-  return std::make_unique<ModuleEngine>(parameters, cluster.context, std::move(config));
+  ModuleEngine::Parameters taken;
+  for (const auto& [name, tensor, order, is_head] : parameters) {
+    taken.push_back({.name = name, .tensor = tensor, .is_head = is_head});
+    if (order == "out_in") taken.back().product = nn::WeightOrder::out_in;
+    if (order == "in_out") taken.back().product = nn::WeightOrder::in_out;
+  }
+  return std::make_unique<ModuleEngine>(taken, cluster.context, std::move(config));
 }
 
 void define_errors(nb::module_& module) {

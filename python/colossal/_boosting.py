@@ -14,9 +14,9 @@ from ._optimizers import Optimizer, first_rates, fixed_settings, groups_of, sett
 
 Model = TypeVar("Model", bound=torch.nn.Module)
 _KINDS = ("parameters", "gradients", "optimizer", "activations")
-_boosted = weakref.WeakKeyDictionary()  # models -> Boosted
+_boosted: weakref.WeakKeyDictionary[torch.nn.Module, "Boosted"] = weakref.WeakKeyDictionary()
 _DTYPES = {torch.float64: "fp64", torch.float32: "fp32", torch.bfloat16: "bf16"}
-_ranks = {}  # the process's connection with the other ranks, by its settings: one
+_ranks: dict[tuple[str, float], Any] = {}  # the process's connection with the other ranks, by its settings: one
 
 
 def boost(model: Model, optimizer: torch.optim.Optimizer | str = "adamw", *, zero: int = 0, dtype: str | None = None,

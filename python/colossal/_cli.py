@@ -9,7 +9,7 @@ from ._torch_version import installed_version, refusal, torch_folder
 def main() -> None:
     """Becomes the program, with the same arguments. Without the right torch, ends with exit code 2, of wrong usage."""
     torch = torch_folder()
-    problem = refusal(torch and installed_version(torch))
+    problem = refusal(installed_version(torch) if torch else None)
     if torch is None or problem is not None:
         print(f"colossal: {problem}", file=sys.stderr)
         sys.exit(2)

@@ -8,7 +8,7 @@ if _problem:
     raise ImportError(_problem)
 
 from ._core import (  # noqa: E402  (torch comes first: its libraries are then found)
-    Cluster, CommError, ConfigError, Error, IoError, ModuleEngine, NonFiniteError, __version__, connect)
+    Cluster, CommError, ConfigError, Error, IoError, ModuleEngine, NonFiniteError, connect, version as __version__)
 
 __all__ = ["Cluster", "CommError", "ConfigError", "Error", "IoError", "ModuleEngine", "NonFiniteError", "__version__",
            "connect"]

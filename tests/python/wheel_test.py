@@ -13,9 +13,6 @@ import textwrap
 import unittest
 import zipfile
 
-import pyarrow
-import pyarrow.parquet
-
 WHEEL = pathlib.Path(os.environ["COLOSSAL_WHEEL"]).resolve()
 MEGABYTE = 1_000_000
 SITE = pathlib.Path(importlib.util.find_spec("torch").origin).parents[1]
@@ -177,7 +174,9 @@ class Installed(unittest.TestCase):
         [model] = (self.folder / "run").glob("step-*3")
         self.assertTrue(self.colossal("generate", model, "--prompt=The", "--max-new-tokens=4"))
 
+    @unittest.skipUnless(importlib.util.find_spec("pyarrow"), "needs pyarrow, which tools/setup installs")
     def test_parquet_is_read_with_pyarrow(self):
+        import pyarrow.parquet
         table = pyarrow.table({"text": ["The quick brown fox jumps over the lazy dog."] * 50})
         pyarrow.parquet.write_table(table, self.folder / "corpus.parquet")
         flags = ["train", *TINY, "--data.train=corpus.parquet"]

@@ -27,13 +27,12 @@ Function* load_function(const char* name, const std::string& path) {
   void* const handle = ::dlopen(module.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     const char* const reason = ::dlerror();
-    throw ConfigError(
-        fmt::format("'{}': reading Parquet and Arrow files needs the library Apache Arrow, which "
-                    "was not found: "
-                    "of an installed colossal, run pip install 'colossal[arrow]'; of one built "
-                    "here, tools/setup "
-                    "and then tools/build; or convert the file to jsonl ({})",
-                    path, reason));
+    throw ConfigError(fmt::format(
+        "'{}': reading Parquet and Arrow files needs the library Apache Arrow, which "
+        "was not found: for an installed colossal run pip install 'colossal[arrow]', for "
+        "a build of your own run tools/setup and then tools/build, or convert the file "
+        "to jsonl ({})",
+        path, reason));
   }
   return reinterpret_cast<Function*>(::dlsym(handle, name));
 }

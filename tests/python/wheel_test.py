@@ -85,6 +85,12 @@ class Contents(unittest.TestCase):
         [name] = [name for name in self.names if name.endswith(".dist-info/METADATA")]
         return email.message_from_bytes(self.wheel.read(name))
 
+    def needed(self, name):
+        """What readelf says of the libraries that a file of the wheel needs, and where it looks for them."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = self.wheel.extract(name, folder)
+            return subprocess.run(["readelf", "--dynamic", file], capture_output=True, text=True, check=True).stdout
+
     def test_it_is_small(self):
         self.assertLess(WHEEL.stat().st_size, 12 * MEGABYTE)
 
@@ -109,14 +115,16 @@ class Contents(unittest.TestCase):
         [required] = re.findall(r'^REQUIRED = "(.*)"', self.wheel.read("colossal/_torch_version.py").decode(), re.MULTILINE)
         self.assertIn(f"torch=={required}.*", self.metadata().get_all("Requires-Dist"))
 
+    def test_it_asks_for_the_arrow_that_it_links(self):
+        [soname] = re.findall(r"libarrow\.so\.(\d+)", self.needed("colossal/lib/libcolossal_arrow.so"))
+        self.assertIn(f"pyarrow=={int(soname) // 100}.{int(soname) % 100}.*; extra == 'arrow'",
+                      [required.replace('"', "'") for required in self.metadata().get_all("Requires-Dist")])
+
     def test_no_file_knows_where_it_was_built(self):
-        with tempfile.TemporaryDirectory() as folder:
-            self.wheel.extractall(folder)
-            for name in ["colossal/bin/colossal", *(name for name in self.names if ".so" in name)]:
-                dynamic = subprocess.run(["readelf", "--dynamic", f"{folder}/{name}"], capture_output=True, text=True, check=True)
-                for path in re.findall(r"(?:RUNPATH|RPATH).*\[(.*)\]", dynamic.stdout):
-                    for place in path.split(":"):
-                        self.assertTrue(place.startswith("$ORIGIN"), f"{name} looks for libraries in {place!r}")
+        for name in ["colossal/bin/colossal", *(name for name in self.names if ".so" in name)]:
+            for path in re.findall(r"(?:RUNPATH|RPATH).*\[(.*)\]", self.needed(name)):
+                for place in path.split(":"):
+                    self.assertTrue(place.startswith("$ORIGIN"), f"{name} looks for libraries in {place!r}")
 
 
 class Installed(unittest.TestCase):

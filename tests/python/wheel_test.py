@@ -2,6 +2,7 @@
 what it needs are those of the Python that runs the test."""
 import email
 import importlib.util
+import json
 import os
 import pathlib
 import re
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import textwrap
 import unittest
+import urllib.request
 import zipfile
 
 WHEEL = pathlib.Path(os.environ["COLOSSAL_WHEEL"]).resolve()
@@ -56,12 +58,15 @@ class Environment:
     def bin(self):
         return self.folder / "bin"
 
+    @staticmethod
+    def variables(path):
+        inherited = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "LD_LIBRARY_PATH")}
+        return inherited | {"PYTHONPATH": str(path), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+
     def run(self, command, *, expect=0, path="", timeout=300):
         """Runs a command away from the sources; path: where Python finds more packages. Returns all that it wrote."""
-        environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "LD_LIBRARY_PATH")}
-        environment |= {"PYTHONPATH": str(path), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-        done = subprocess.run(list(map(str, command)), cwd=self.folder.parent, env=environment, capture_output=True, text=True,
-                              timeout=timeout, check=False)
+        done = subprocess.run(list(map(str, command)), cwd=self.folder.parent, env=self.variables(path), capture_output=True,
+                              text=True, timeout=timeout, check=False)
         if done.returncode != expect:
             raise AssertionError(f"{command} returned {done.returncode}, not {expect}:\n{done.stdout}{done.stderr}")
         return done.stdout + done.stderr
@@ -71,6 +76,16 @@ class Environment:
 
     def colossal(self, *arguments, **options):
         return self.run([self.bin / "colossal", *arguments], **options)
+
+    def start_server(self, model, path):
+        """Starts `colossal serve`; returns (process, its address)."""
+        server = subprocess.Popen([self.bin / "colossal", "serve", model, "--port=0", "--served-name=tiny"],
+                                  env=self.variables(path), cwd=self.folder.parent, stderr=subprocess.PIPE, text=True)
+        for line in server.stderr:
+            found = re.search(r"on (http://127\.0\.0\.1:\d+) ", line)
+            if found:
+                return server, found[1]
+        raise AssertionError(f"the server ended with {server.wait()}")
 
 
 class Contents(unittest.TestCase):
@@ -175,12 +190,20 @@ class Installed(unittest.TestCase):
     def test_check_runs(self):
         self.assertIn("LibTorch", self.colossal("check"))
 
-    def test_plan_train_and_generate_run(self):
+    def test_plan_train_generate_and_serve_run(self):
         flags = [*TINY, "--checkpoint.directory=run"]
         self.assertIn("rank", self.colossal("plan", *flags, "--ranks=4"))
         self.colossal("train", *flags, "--ranks=2")
         [model] = (self.folder / "run").glob("step-*3")
         self.assertTrue(self.colossal("generate", model, "--prompt=The", "--max-new-tokens=4"))
+        server, address = self.environment.start_server(model, SITE)
+        with server:
+            body = json.dumps({"model": "tiny", "prompt": "The", "max_tokens": 4}).encode()
+            request = urllib.request.Request(f"{address}/v1/completions", body, {"Content-Type": "application/json"})
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                self.assertEqual(json.load(answer)["usage"]["completion_tokens"], 4)
+            server.terminate()  # the process that the shell started is the server
+        self.assertEqual(server.returncode, 0)
 
     @unittest.skipUnless(importlib.util.find_spec("pyarrow"), "needs pyarrow, which tools/setup installs")
     def test_parquet_is_read_with_pyarrow(self):

@@ -3,7 +3,8 @@
 set(COLOSSAL_LIBTORCH "$ENV{COLOSSAL_LIBTORCH}" CACHE PATH
     "A LibTorch folder (with include/ and lib/); default: the project's virtual environment")
 if(NOT COLOSSAL_LIBTORCH AND SKBUILD)  # a wheel: the torch of the Python for which it is built
-  execute_process(COMMAND ${Python_EXECUTABLE} -c "import importlib.util as find; print(*find.find_spec('torch').submodule_search_locations)"
+  execute_process(COMMAND ${Python_EXECUTABLE} -c
+                  "from importlib.util import find_spec as find; print(*find('torch').submodule_search_locations)"
                   OUTPUT_VARIABLE COLOSSAL_LIBTORCH OUTPUT_STRIP_TRAILING_WHITESPACE)
 elseif(NOT COLOSSAL_LIBTORCH)
   file(GLOB candidates ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch)

@@ -2,7 +2,11 @@
 # find_package(Torch) would add junk rpaths and, in CUDA wheels, ask for a whole toolkit.
 set(COLOSSAL_LIBTORCH "$ENV{COLOSSAL_LIBTORCH}" CACHE PATH
     "A LibTorch folder (with include/ and lib/); default: the project's virtual environment")
-if(NOT COLOSSAL_LIBTORCH)
+if(NOT COLOSSAL_LIBTORCH AND SKBUILD)  # a wheel: the torch of the Python for which it is built
+  execute_process(COMMAND ${Python_EXECUTABLE} -c
+                  "from importlib.util import find_spec as find; print(*find('torch').submodule_search_locations)"
+                  OUTPUT_VARIABLE COLOSSAL_LIBTORCH OUTPUT_STRIP_TRAILING_WHITESPACE)
+elseif(NOT COLOSSAL_LIBTORCH)
   file(GLOB candidates ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch)
   list(GET candidates 0 COLOSSAL_LIBTORCH)
 endif()
@@ -68,4 +72,9 @@ list(TRANSFORM torch_libraries PREPEND -l)
 # libstdc++ first: libtorch.so of CUDA wheels exports parts of an older one, whose
 # std::filesystem::remove_all() calls a function that is not there.
 target_link_libraries(colossal_torch INTERFACE -L${torch_lib}
-  -Wl,--push-state,--no-as-needed -lstdc++ ${torch_libraries} -Wl,--pop-state -Wl,-rpath,${torch_lib})
+  -Wl,--push-state,--no-as-needed -lstdc++ ${torch_libraries} -Wl,--pop-state)
+if(COLOSSAL_PACKAGE)  # installed, it finds LibTorch elsewhere
+  list(APPEND CMAKE_BUILD_RPATH ${torch_lib})
+else()
+  target_link_libraries(colossal_torch INTERFACE -Wl,-rpath,${torch_lib})
+endif()

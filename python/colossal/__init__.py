@@ -5,6 +5,7 @@
 Names are imported when they are first used: `import colossal` does not import torch.
 """
 import importlib
+from typing import TYPE_CHECKING
 
 _PLACES = {
     "boost": "_boosting", "gather": "_boosting", "rank": "_boosting", "Optimizer": "_optimizers",
@@ -14,12 +15,19 @@ _PLACES = {
 }
 __all__ = [name for name in _PLACES if not name.startswith("_")]
 
+if TYPE_CHECKING:  # type checkers read no _PLACES
+    from ._boosting import boost as boost, gather as gather, rank as rank
+    from ._checkpoints import Loaded as Loaded, load as load, save as save
+    from ._engine import (
+        CommError as CommError, ConfigError as ConfigError, Error as Error, IoError as IoError,
+        NonFiniteError as NonFiniteError, __version__ as __version__)
+    from ._optimizers import Optimizer as Optimizer
+else:
+    def __getattr__(name):
+        if name in _PLACES:
+            return getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
+        raise AttributeError(f"module {__name__} has no attribute {name}")
 
-def __getattr__(name):
-    if name in _PLACES:
-        return getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
-    raise AttributeError(f"module {__name__} has no attribute {name}")
 
-
-def __dir__():
+def __dir__() -> list[str]:
     return sorted([*globals(), *_PLACES])

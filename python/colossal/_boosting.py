@@ -1,6 +1,8 @@
 """boost(): the engine trains a module in the place of torch. Model and optimizer stay the same objects, and the loop of
 the program, too: hooks of the module say where passes begin and end, and optimizer.step() is the engine's update."""
+import collections.abc
 import contextlib
+from typing import Any, TypeVar
 
 import torch
 
@@ -9,13 +11,16 @@ from ._engine import Cluster, ConfigError, ModuleEngine, connect
 from ._optimizers import Optimizer, groups_of, settings_of
 from ._passes import Boosted
 
+Model = TypeVar("Model", bound=torch.nn.Module)
 _KINDS = ("parameters", "gradients", "optimizer", "activations")
 _DTYPES = {torch.float64: "fp64", torch.float32: "fp32", torch.bfloat16: "bf16"}
-_ranks = {}  # the process's connection with the other ranks, by its settings: one
+_ranks: dict[tuple[str, float], Any] = {}  # the process's connection with the other ranks, by its settings: one
 
 
-def boost(model, optimizer="adamw", *, zero=0, dtype=None, lr=None, weight_decay=None, max_grad_norm=0.0, offload=None,
-          nvme_path="", backend="auto", timeout=300.0, chunk_bytes=None, window_bytes=None):
+def boost(model: Model, optimizer: torch.optim.Optimizer | str = "adamw", *, zero: int = 0, dtype: str | None = None,
+          lr: float | None = None, weight_decay: float | None = None, max_grad_norm: float = 0.0,
+          offload: collections.abc.Mapping[str, Any] | None = None, nvme_path: str = "", backend: str = "auto",
+          timeout: float = 300.0, chunk_bytes: int | None = None, window_bytes: int | None = None) -> tuple[Model, Any]:
     """Lets the engine train `model` on all ranks of the job, as DistributedDataParallel would. Returns (model, optimizer):
     the same model and, if it is an optimizer of torch, the same optimizer. Call it on all ranks.
 
@@ -60,7 +65,7 @@ def boost(model, optimizer="adamw", *, zero=0, dtype=None, lr=None, weight_decay
     return model, optimizer
 
 
-def rank():
+def rank() -> int:
     """The number of this process among the ranks of the job, from 0. After boost()."""
     if not _ranks:
         raise ConfigError("this process has not met the other ranks: call colossal.boost() first")
@@ -126,7 +131,7 @@ def _shares(offload):
 
 
 @contextlib.contextmanager
-def gather(model):
+def gather(model: torch.nn.Module) -> collections.abc.Iterator[None]:
     """While it lasts, all weights of a boosted model are whole on every rank, to be read, and saved by
     model.save_pretrained() or torch.save(). Changes are lost. Call it on all ranks."""
     with boosted_of(model).gathering():

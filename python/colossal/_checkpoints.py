@@ -13,7 +13,7 @@ import torch
 from ._boosting import boosted_of
 from ._engine import CheckpointContents, Checkpoints, ConfigError, load_checkpoint
 
-_running = weakref.WeakSet()  # the Checkpoints of this process, whose saves must end before it does
+_running: weakref.WeakSet[Checkpoints] = weakref.WeakSet()  # the Checkpoints of this process, whose saves must end before it does
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +24,8 @@ class Loaded:
     state: dict[str, typing.Any]  # what save() was given
 
 
-def save(model, directory, *, state=None, keep=0, wait=True):
+def save(model: torch.nn.Module, directory: str | os.PathLike[str], *, state: dict[str, typing.Any] | None = None, keep: int = 0,
+         wait: bool = True) -> str | None:
     """Writes the folder directory/step-NNNNNN: weights, buffers and config, which transformers opens, and the optimizer's state.
     A killed save leaves no such folder. Call it on all ranks, between a step and the next pass.
 
@@ -44,7 +45,7 @@ def save(model, directory, *, state=None, keep=0, wait=True):
     return run.finish_save() if wait else None
 
 
-def load(model, directory, *, resume="auto"):
+def load(model: torch.nn.Module, directory: str | os.PathLike[str], *, resume: str = "auto") -> Loaded:
     """Goes on from the newest intact checkpoint in a directory of save(): loads weights, buffers, optimizer state and learning
     rates, at any zero= and number of ranks. Call it on all ranks, after boost(). Returns a Loaded.
 

@@ -1,15 +1,15 @@
 """The extension module, which needs the LibTorch of one minor version of torch."""
 import torch
 
-_TORCH = "2.13"
+from ._torch_version import refusal
 
-if torch.__version__.split("+")[0].rsplit(".", 1)[0] != _TORCH:
-    raise ImportError(f"this build of colossal needs torch {_TORCH}.*, and torch {torch.__version__} is installed; "
-                      f"install torch=={_TORCH}.*, or the build of colossal for your torch")
+_problem = refusal(torch.__version__)
+if _problem:
+    raise ImportError(_problem)
 
 from ._core import (  # noqa: E402  (torch comes first: its libraries are then found)
     CheckpointContents, Checkpoints, Cluster, CommError, ConfigError, Error, Fetching, IoError, ModuleEngine, NonFiniteError,
-    __version__, connect, load_checkpoint)
+    connect, load_checkpoint, version as __version__)
 
 __all__ = ["CheckpointContents", "Checkpoints", "Cluster", "CommError", "ConfigError", "Error", "Fetching", "IoError",
            "ModuleEngine", "NonFiniteError", "__version__", "connect", "load_checkpoint"]

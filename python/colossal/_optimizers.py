@@ -1,5 +1,7 @@
 """What torch's optimizers are called in the engine, and their settings there."""
 import dataclasses
+from collections.abc import Iterable
+from typing import Any
 
 import torch
 
@@ -68,9 +70,9 @@ def groups_of(optimizer, names):
 class Optimizer(torch.optim.Optimizer):
     """For an optimizer of the engine that torch does not have: boost() makes it from a name."""
 
-    def __init__(self, parameters, name, lr, weight_decay, **settings):
+    def __init__(self, parameters: Iterable[torch.nn.Parameter], name: str, lr: float, weight_decay: float, **settings: Any) -> None:
         super().__init__(list(parameters), {"lr": lr, "weight_decay": weight_decay})
         self.engine_settings = Settings(name, **settings)
 
-    def step(self, closure=None):
+    def step(self, closure: Any = None) -> Any:
         raise ConfigError("an optimizer by name works after colossal.boost() only")

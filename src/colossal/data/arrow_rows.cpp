@@ -28,9 +28,10 @@ Function* load_function(const char* name, const std::string& path) {
   if (!handle) {
     const char* const reason = ::dlerror();
     throw ConfigError(fmt::format(
-        "'{}': reading Parquet and Arrow files needs the library Apache Arrow, which this build "
-        "lacks: run tools/setup, which installs it, and then tools/build, or convert the file to "
-        "jsonl ({})",
+        "'{}': reading Parquet and Arrow files needs the library Apache Arrow, which "
+        "was not found: for an installed colossal run pip install 'colossal[arrow]', for "
+        "a build of your own run tools/setup and then tools/build, or convert the file "
+        "to jsonl ({})",
         path, reason));
   }
   return reinterpret_cast<Function*>(::dlsym(handle, name));

@@ -208,7 +208,7 @@ void define_module_engine(nb::module_& module) {
 }  // namespace
 
 NB_MODULE(_core, module) {
-  module.attr("__version__") = kVersion;
+  module.attr("version") = kVersion;
   nb::set_leak_warnings(false);  // models that are alive when the program ends are no error
   memory::install_allocators();
   define_errors(module);

@@ -58,7 +58,7 @@ def boost(model: Model, optimizer: torch.optim.Optimizer | str = "adamw", *, zer
         cluster, _marked(model, names), settings.name, settings.betas, settings.eps,
         settings.momentum, settings.nesterov, groups_of(optimizer, names), dtype, list(_shares(offload or {})), nvme_path,
         chunk_bytes, window_bytes)
-    boosted = Boosted(model, optimizer, cluster, engine, max_grad_norm, dtype)
+    boosted = Boosted(model, optimizer, cluster, engine, max_grad_norm, dtype, "activations" in (offload or {}))
     for each in (model, *names):
         each.boosted_by_colossal = boosted
     teach_clipping(_find)

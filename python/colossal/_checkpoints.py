@@ -6,14 +6,13 @@ import dataclasses
 import json
 import os
 import typing
-import weakref
 
 import torch
 
 from ._boosting import boosted_of
 from ._engine import CheckpointContents, Checkpoints, ConfigError, load_checkpoint
 
-_running: weakref.WeakSet[Checkpoints] = weakref.WeakSet()  # the Checkpoints of this process, whose saves must end before it does
+_saving: list[Checkpoints] = []  # whose save may run: at most one of the process, in the same order on all ranks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,11 +37,15 @@ def save(model: torch.nn.Module, directory: str | os.PathLike[str], *, state: di
     boosted = boosted_of(model)
     runs, directory = boosted.runs, os.path.abspath(directory)
     if directory not in runs:
-        runs[directory] = _checkpoints(boosted, directory, "never")
+        _finish_save()
+        runs[directory] = Checkpoints(boosted.cluster, boosted.engine, directory, "never")
     run = runs[directory]
+    contents = _contents(model, boosted, state or {}, boosted.cluster.gather_bytes(_random_state()))
+    _finish_save()
     run.keep(keep)
-    run.begin_save(_contents(model, boosted, state or {}, boosted.cluster.gather_bytes(_random_state())))
-    return run.finish_save() if wait else None
+    run.begin_save(contents)
+    _saving.append(run)
+    return _finish_save() if wait else None
 
 
 def load(model: torch.nn.Module, directory: str | os.PathLike[str], *, resume: str = "auto") -> Loaded:
@@ -57,7 +60,8 @@ def load(model: torch.nn.Module, directory: str | os.PathLike[str], *, resume: s
     directory = os.path.abspath(directory)
     path = directory
     if not os.path.isfile(os.path.join(directory, "training_state", "state.json")):
-        boosted.runs[directory] = _checkpoints(boosted, directory, resume)
+        _finish_save()
+        boosted.runs[directory] = Checkpoints(boosted.cluster, boosted.engine, directory, resume)
         path = boosted.runs[directory].start
     if path is None:
         return Loaded(0, None, {})
@@ -70,12 +74,6 @@ def load(model: torch.nn.Module, directory: str | os.PathLike[str], *, resume: s
     if len(states) == boosted.cluster.size:
         torch.set_rng_state(torch.frombuffer(bytearray(base64.b64decode(states[boosted.cluster.rank])), dtype=torch.uint8))
     return Loaded(boosted.engine.steps_done, path, found["state"])
-
-
-def _checkpoints(boosted, directory, resume):
-    run = Checkpoints(boosted.cluster, boosted.engine, directory, resume)
-    _running.add(run)
-    return run
 
 
 def _random_state():
@@ -123,6 +121,6 @@ def _description(model):
 
 
 @atexit.register
-def _finish_saves():
-    for run in list(_running):
-        run.finish_save()
+def _finish_save():
+    """Waits for the save that runs beside the program, if there is one. Returns its path."""
+    return _saving.pop().finish_save() if _saving else None

@@ -21,10 +21,6 @@ class ModuleUses:
     def has_seen(self, module):
         return module in self._seen
 
-    def modules(self):
-        """Those whose calls matter."""
-        return [module for module, below in self._below.items() if below]
-
     def begin(self, module, brings_all):
         """brings_all: whether the pass has all weights anyway."""
         is_first = module not in self._seen

@@ -3,6 +3,7 @@ import collections.abc
 import contextlib
 import dataclasses
 import types
+import weakref
 
 import torch
 
@@ -18,12 +19,13 @@ _STATE_IS_THE_ENGINES = ("the optimizer's state is the engine's, divided among t
 class Boosted:
     """A model, its optimizer, and the engine that trains them."""
 
-    def __init__(self, model, optimizer, cluster, engine, max_grad_norm, dtype):
+    def __init__(self, model, optimizer, cluster, engine, max_grad_norm, dtype, offloads_activations):
         self.cluster, self.engine, self.max_grad_norm = cluster, engine, max_grad_norm
         self.runs = {}  # directory -> the Checkpoints there
         self._model, self._optimizer = model, optimizer
         self._synchronizes = True  # not inside no_sync()
-        self._is_last = True  # whether the last forward pass was outside of no_sync(): its backward pass is the step's last
+        # Whether the step's last forward pass was outside of no_sync(), so that its backward pass may be the step's last; None: no pass.
+        self._is_last = None
         self._pass = None  # "forward", "backward", "evaluation" or "gathering"
         self._entry, self._depth = None, 0  # the module whose call has begun the pass, and how many of its calls run
         self._has_stepped = False
@@ -32,11 +34,16 @@ class Boosted:
         self._checks_versions = dtype == "bf16"
         self.weights_have_changed()
         self._uses = ModuleUses(engine, model) if engine.weights_are_transient else None
+        self._gradient_nodes = [torch.autograd.graph.get_gradient_edge(parameter).node for parameter in model.parameters()
+                                if parameter.requires_grad]
         # Tensors and modules stay as they are: this only watches them. dynamo does not look into the hooks.
         watch = torch.compiler.disable
-        for module in self._uses.modules() if self._uses else [model]:
+        parts = [module for module in model.modules() if next(module.parameters(), None) is not None]
+        for module in parts if self._uses or offloads_activations else [model]:
             module.register_forward_pre_hook(watch(self._before_call), prepend=module is model)
             module.register_forward_hook(watch(self._after_call), always_call=True)
+        this = weakref.ref(self)
+        engine.on_unannounced_pass(lambda: this()._begin_backward(None))
         model.no_sync = self._no_sync
         model._apply = types.MethodType(_apply, model)
         model._is_accelerate_prepared = True  # accelerate then leaves the model to us
@@ -174,15 +181,35 @@ class Boosted:
                 tensor.register_hook(self._begin_backward)
 
     def _begin_backward(self, _gradient):
+        """When the gradient of a pass's output has come, or one that is needed before: of parts of the model, of second derivatives."""
         if self._pass == "backward":
             return
-        self.engine.begin_backward(self._is_last)
         self._pass = "backward"
-        torch.autograd.Variable._execution_engine.queue_callback(self._end_backward)
+        if self._collects_gradients():
+            self.engine.begin_backward(self._synchronizes if self._is_last is None else self._is_last)
+            torch.autograd.Variable._execution_engine.queue_callback(self._end_backward)
+        else:
+            self.engine.begin_query()
+            torch.autograd.Variable._execution_engine.queue_callback(self._end_query)
+
+    def _collects_gradients(self):
+        """Whether the running backward pass computes gradients of parameters, and they are not those that torch.autograd.grad()
+        returns."""
+        for node in self._gradient_nodes:
+            try:
+                if torch._C._will_engine_execute_node(node):
+                    return True
+            except RuntimeError:  # torch.autograd.grad() with respect to this parameter
+                return False
+        return False
 
     def _end_backward(self):
         self._pass = None
         self.engine.end_backward()
+
+    def _end_query(self):
+        self._pass = None
+        self.engine.end_query()
 
     @contextlib.contextmanager
     def _no_sync(self):
@@ -210,8 +237,9 @@ class Boosted:
         for run in self.runs.values():
             run.wait_until_read()
         max_norm = self.max_grad_norm if self._clip_once is None else self._clip_once
-        self._clip_once, self._has_stepped = None, True
+        self._clip_once, self._has_stepped, self._is_last = None, True, None
         result = self.engine.update(rates[0], max_norm)
+        self.weights_have_changed()
         self._optimizer.grad_norm = None if result.skipped else result.grad_norm
         self._optimizer._opt_called = True
         return loss

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/utils/clip_grad.h>
@@ -101,7 +102,7 @@ EngineConfig config_in_fp64() {
 
 // with_evaluations: one before, between and after the passes of a step.
 Weights found(int ranks, int zero, int parts, const EngineConfig& config,
-              bool with_evaluations = false) {
+              bool with_evaluations = false, bool all_last = false) {
   Weights weights;
   std::mutex mutex;
   test::run_ranks(ranks, [&](comm::World& world) {
@@ -124,7 +125,7 @@ Weights found(int ranks, int zero, int parts, const EngineConfig& config,
         const at::Tensor loss = loss_of(net, step, world.rank(), part, &engine);
         engine.end_forward();
         evaluate();
-        engine.begin_backward(/*last=*/part + 1 == parts);
+        engine.begin_backward(/*last=*/all_last || part + 1 == parts);
         loss.backward();
         engine.end_backward();
         EXPECT_FALSE(net.up->weight.grad().defined()) << "the engine has the gradient";
@@ -191,7 +192,7 @@ std::string error_of(const std::function<void()>& function) {
 
 // Another program in each step: layers in another order, and a step whose one backward pass is that
 // of two forward passes.
-at::Tensor loss_in_order(Net& net, const std::vector<torch::nn::Linear*>& layers, int rank,
+at::Tensor loss_in_order(const std::vector<torch::nn::Linear*>& layers, int rank,
                          ModuleEngine* engine = nullptr) {
   at::Tensor y = at::arange(15, at::kDouble).add(17. * rank).sin().view({3, 5});
   for (torch::nn::Linear* const layer : layers) {
@@ -221,8 +222,8 @@ Weights expected_in_any_order(int ranks) {
   for (size_t step = 0; step < programs.size(); ++step) {
     optimizer.zero_grad();
     for (int rank = 0; rank < ranks; ++rank) {
-      at::Tensor loss = loss_in_order(net, programs[step], rank);
-      if (step % 2 == 1) loss = loss + loss_in_order(net, programs[0], rank);
+      at::Tensor loss = loss_in_order(programs[step], rank);
+      if (step % 2 == 1) loss = loss + loss_in_order(programs[0], rank);
       (loss / ranks).backward();
     }
     optimizer.step();
@@ -254,7 +255,7 @@ TEST(ModuleEngine, FetchesWeightsOnDemandInAnotherOrder) {
           const auto programs = programs_of(net);
           const auto pass = [&](const std::vector<torch::nn::Linear*>& program) {
             engine.begin_forward(fetching);
-            const at::Tensor loss = loss_in_order(net, program, world.rank(), &engine);
+            const at::Tensor loss = loss_in_order(program, world.rank(), &engine);
             engine.end_forward();
             return loss;
           };
@@ -275,6 +276,54 @@ TEST(ModuleEngine, FetchesWeightsOnDemandInAnotherOrder) {
         });
       }
     }
+  }
+}
+
+// As a program does that calls backward() several times and knows of no last one.
+TEST(ModuleEngine, EveryBackwardPassMayBeTheLast) {
+  const test::TemporaryDirectory folder;
+  const Weights wanted = expected(3, 3);
+  for (const int zero : {0, 1, 2, 3}) {
+    for (const std::string tier : {"device", "host", "nvme"}) {
+      TRACED_CASE(fmt::format("stage {}, gradients on {}", zero, tier));
+      EngineConfig config = config_in_fp64();
+      config.tiers.gradients.host = tier == "host" ? 1 : 0;
+      config.tiers.gradients.nvme = tier == "nvme" ? 1 : 0;
+      config.tiers.nvme_path = folder.path().string();
+      expect_equal(found(3, zero, 3, config, /*with_evaluations=*/false, /*all_last=*/true),
+                   wanted);
+    }
+  }
+}
+
+TEST(ModuleEngine, QueriesOfGradientsAreNoBackwardPasses) {
+  for (const int zero : {0, 3}) {
+    test::run_ranks(2, [&](comm::World& world) {
+      const ParallelContext context(world, Strategy{.dp = 2, .zero = zero});
+      Net net;
+      ModuleEngine engine(named(net), context, config_in_fp64());
+      const at::Tensor x = at::ones({3, 5}, at::kDouble).requires_grad_();
+      engine.begin_forward();
+      const at::Tensor loss = net.forward(x, &engine).square().mean();
+      engine.end_forward();
+      engine.begin_query();
+      const at::Tensor gradient =
+          torch::autograd::grad({loss}, {x}, {}, /*retain_graph=*/true).front();
+      engine.end_query();
+      EXPECT_GT(gradient.abs().sum().item<double>(), 0);
+      engine.begin_backward(/*last=*/true);
+      loss.backward();
+      engine.end_backward();
+      EXPECT_TRUE(x.grad().equal(gradient));
+      EXPECT_FALSE(engine.update({.learning_rate = kRate}).skipped);
+      engine.begin_forward();
+      const at::Tensor next = net.forward(x, &engine).square().mean();
+      engine.end_forward();
+      engine.begin_query();
+      torch::autograd::grad({next}, {x});
+      engine.end_query();
+      EXPECT_TRUE(engine.update({.learning_rate = kRate}).skipped) << "no gradient has come";
+    });
   }
 }
 

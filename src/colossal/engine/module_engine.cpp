@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "colossal/base/error.h"
 
@@ -37,8 +38,9 @@ ModuleEngine::ModuleEngine(const Parameters& parameters, const ParallelContext& 
 ModuleEngine::~ModuleEngine() = default;
 
 const char* ModuleEngine::name_of(Pass pass) {
-  constexpr const char* kNames[] = {"no pass", "a forward pass", "a backward pass", "an evaluation",
-                                    "a gathering of weights"};
+  constexpr const char* kNames[] = {"no pass",         "a forward pass",
+                                    "a backward pass", "a query of gradients",
+                                    "an evaluation",   "a gathering of weights"};
   return kNames[static_cast<int>(pass)];
 }
 
@@ -70,8 +72,7 @@ void ModuleEngine::begin_fetching(Fetching fetching) {
 
 void ModuleEngine::begin_forward(Fetching fetching) {
   begin(Pass::forward);
-  if (!in_step_) chunks_.begin_step();
-  in_step_ = true;
+  if (!std::exchange(in_step_, true)) chunks_.begin_step();
   begin_fetching(fetching);
   if (!saving_) saving_.emplace(activations_);
 }
@@ -82,12 +83,8 @@ void ModuleEngine::end_forward() {
 }
 
 void ModuleEngine::begin_backward(bool last) {
-  if (reduced_) {
-    throw ConfigError(
-        "a backward pass follows the last one of the step; update the weights before, or begin the "
-        "earlier ones as not the last (no_sync)");
-  }
   begin(Pass::backward);
+  if (!std::exchange(in_step_, true)) chunks_.begin_step();
   any_backward_ = true;
   reduced_ = last;
   squared_norm_.reset();
@@ -98,6 +95,16 @@ void ModuleEngine::end_backward() {
   end(Pass::backward);
   saving_.reset();
   chunks_.end_backward();
+}
+
+void ModuleEngine::begin_query() {
+  begin(Pass::query);
+  chunks_.begin_backward_input(/*stage=*/0, held_);
+}
+
+void ModuleEngine::end_query() {
+  end(Pass::query);
+  chunks_.end_backward_input();
 }
 
 void ModuleEngine::begin_evaluation(Fetching fetching) {
@@ -140,6 +147,9 @@ void ModuleEngine::abandon_pass() {
       break;
     case Pass::backward:
       end_backward();
+      break;
+    case Pass::query:
+      end_query();
       break;
     case Pass::evaluation:
       end_evaluation();
@@ -210,6 +220,10 @@ ModuleEngine::Result ModuleEngine::update(const Update& update) {
   std::vector<bool> used;
   for (const double ranks : all.used) used.push_back(ranks > 0);
   chunks_.update({.learning_rate = update.learning_rate, .gradient_scale = clip / replicas}, used);
+  for (size_t i = 0; i < used.size(); ++i) {
+    // As after an operation in place: autograd refuses graphs that have saved the weights before.
+    if (used[i]) chunks_.parameters()[i]->tensor.unsafeGetTensorImpl()->bump_version();
+  }
   return result;
 }
 

@@ -17,6 +17,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -55,13 +56,21 @@ class ModuleEngine {
 
   // Call these around the program's passes. A step may have any number of forward passes before a
   // backward pass, of backward passes, and of evaluations in between; passes do not overlap. If
-  // weights are sharded or offloaded, all ranks run the same passes. last: whether it is the
-  // last backward pass before update(): gradients are then summed over ranks. Throw ConfigError if
-  // called in another order.
+  // weights are sharded or offloaded, all ranks run the same passes. last: whether it may be the
+  // last backward pass before update(): gradients are then summed over ranks, those of passes
+  // before it included. Throw ConfigError if called in another order.
   void begin_forward(Fetching fetching = Fetching::ahead);
   void end_forward();
   void begin_backward(bool last);
   void end_backward();
+  // begin: called when a backward pass runs that was not announced: it must call begin_backward()
+  // or begin_query(). Without it, such a pass is an error.
+  void on_unannounced_pass(std::function<void()> begin) {
+    chunks_.on_unannounced_pass(std::move(begin));
+  }
+  // Around a backward pass that computes gradients, but not those of parameters.
+  void begin_query();
+  void end_query();
   // Around a forward pass without gradients.
   void begin_evaluation(Fetching fetching = Fetching::ahead);
   void end_evaluation();
@@ -105,7 +114,7 @@ class ModuleEngine {
   void set_steps_done(int64_t steps) { steps_done_ = steps; }
 
  private:
-  enum class Pass { none, forward, backward, evaluation, gathering };
+  enum class Pass { none, forward, backward, query, evaluation, gathering };
   static const char* name_of(Pass pass);
   void begin_fetching(Fetching fetching);
   // Finishes the reduction of the step's gradients. Returns what the ranks have, in sum.
@@ -119,6 +128,7 @@ class ModuleEngine {
   memory::ChunkEngine chunks_;
   memory::Activations activations_;
   std::optional<memory::Activations::Scope> saving_;  // from a forward to a backward pass
+  memory::HeldGradients held_;                        // none: of queries
   Pass pass_ = Pass::none;
   bool in_step_ = false;  // since the first forward pass after an update
   bool reduced_ = false;  // whether the last backward pass was begun with `last`

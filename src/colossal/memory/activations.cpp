@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "colossal/base/error.h"
+#include "colossal/memory/saved_version.h"
 #include "colossal/nn/layer_scope.h"
 #include "colossal/nn/router_records.h"
 
@@ -15,8 +16,9 @@ namespace colossal::memory {
 class Activations::WeightReference final : public SavedTensor {
  public:
   WeightReference(ChunkEngine& chunks, const at::Tensor& weight)
-      : chunks_(chunks), weight_(weight) {}
+      : chunks_(chunks), weight_(weight), version_(weight) {}
   at::Tensor restore() override {
+    version_.check(weight_.sizes());
     chunks_.use_in_node(weight_);
     return weight_;
   }
@@ -24,6 +26,7 @@ class Activations::WeightReference final : public SavedTensor {
  private:
   ChunkEngine& chunks_;
   at::Tensor weight_;
+  SavedVersion version_;
 };
 
 // The forward pass of a block that keeps only the block's input. Saved tensors are numbered. The

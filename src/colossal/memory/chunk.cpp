@@ -384,6 +384,16 @@ void Chunk::finish_keeping() {
   whole_gradients_->give();
 }
 
+// Each element of the sums stays on one rank, so that the next reduction counts it once.
+void Chunk::continue_gradients() {
+  if (gradients_are_transient()) return;
+  finish_reduction(/*last=*/true);
+  const Range kept = ranks.replicas.rank() == 0 ? shard : Range{0, 0};
+  gradients_here_.narrow(0, 0, kept.begin).zero_();
+  gradients_here_.narrow(0, kept.end, numel() - kept.end).zero_();
+  for (SlotState& slot : slots) slot.unreduced = true;
+}
+
 void Chunk::end_keeping() {
   for (; !keeping_.empty(); keeping_.pop_front()) {
     Keeping& span = keeping_.front();

@@ -228,6 +228,9 @@ class Chunk {
   void continue_reduction();
   void finish_reduction(bool last);
   void finish_keeping();
+  // After the step's last reduction: lets another one follow, which will sum up what was reduced
+  // and what comes until then. Transient gradients need nothing for that.
+  void continue_gradients();
   // Sums gradients() over ranks.ends. Call this after the step's last finish_keeping(), when its
   // gradient_writes are finished; this may begin further ones. Collective over ranks.ends.
   void sum_over_ends();

@@ -69,6 +69,16 @@ void ChunkEngine::after_use(nn::Parameter& parameter) {
   fetcher_->after_use(place_of(parameter).index);
 }
 
+void ChunkEngine::on_unannounced_pass(std::function<void()> begin) {
+  begin_unannounced_ = begin;
+  reducer_->on_unannounced_pass(std::move(begin));
+}
+
+void ChunkEngine::use_in_node(const at::Tensor& weight) {
+  if (fetcher_->any_transient() && !fetcher_->in_pass() && begin_unannounced_) begin_unannounced_();
+  fetcher_->use_in_node(chunk_of(weight));
+}
+
 void ChunkEngine::begin_step() {
   chunk_memory().pools.reset_peaks();
   reducer_->begin_step();

@@ -28,6 +28,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -58,6 +59,11 @@ class ChunkEngine : public ParameterStore, private nn::Residency {
   ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
               const ChunkOptions& options, const OrderOfStages& order = {});
   ~ChunkEngine() override;
+
+  // begin: called when autograd computes a gradient, or needs a weight that is not on the device,
+  // outside of a pass: it must begin a backward pass. For programs that call backward() themselves.
+  // Without it, such a use is an InternalError.
+  void on_unannounced_pass(std::function<void()> begin);
 
   // Begins a step: releases the gradients of the step before.
   void begin_step();
@@ -108,7 +114,7 @@ class ChunkEngine : public ParameterStore, private nn::Residency {
   // tensor for which is_weight() is true.
   void before_use(const at::Tensor& weight) { fetcher_->before_use(chunk_of(weight)); }
   void after_use(const at::Tensor& weight) { fetcher_->after_use(chunk_of(weight)); }
-  void use_in_node(const at::Tensor& weight) { fetcher_->use_in_node(chunk_of(weight)); }
+  void use_in_node(const at::Tensor& weight);
   // Returns, for each stage, the order in which transient chunks were used: in the stage's latest
   // forward pass, and in the backward pass after that pass, if there was one.
   const OrderOfStages& order_of_use() const { return fetcher_->recorded(); }
@@ -175,6 +181,7 @@ class ChunkEngine : public ParameterStore, private nn::Residency {
   void before_use_of(nn::Parameter& parameter, const std::vector<int64_t>& counts) override;
   void after_use(nn::Parameter& parameter) override;
 
+  std::function<void()> begin_unannounced_;
   std::unique_ptr<GradientReducer> reducer_;
   std::unique_ptr<ChunkFetcher> fetcher_;
   std::unique_ptr<UpdateRunner> updates_;

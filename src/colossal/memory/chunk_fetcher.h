@@ -72,6 +72,7 @@ class ChunkFetcher {
   // running autograd node has ended.
   void use_in_node(int chunk);
 
+  bool in_pass() const { return running_ != nullptr; }
   // Returns whether any chunk is transient.
   bool any_transient() const { return any_transient_; }
   // Returns the largest number of bytes of fetched weights that are on the device at once during

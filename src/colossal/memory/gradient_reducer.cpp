@@ -67,6 +67,7 @@ GradientReducer::~GradientReducer() {
 }
 
 void GradientReducer::begin_step() {
+  reduced_stages_.clear();
   for (Chunk* chunk : trained_) chunk->release_gradients();
 }
 
@@ -74,6 +75,14 @@ void GradientReducer::begin_backward(bool last, int stage) {
   // Finish the reductions of the previous pass: this one fills their buffers again.
   while (!reducing_.empty()) finish_oldest_reduction();
   finish_keeping();
+  if (reduced_stages_.erase(stage) > 0) {
+    const at::NoGradGuard no_grad;
+    for (Chunk* chunk : trained_) {
+      if (chunk->stage == stage) chunk->continue_gradients();
+    }
+  }
+  if (last) reduced_stages_.insert(stage);
+  in_pass_ = true;
   last_pass_ = last;
   stage_ = stage;
   launch_order_ = &launch_orders_[stage];
@@ -106,6 +115,7 @@ bool GradientReducer::reduces_now(const Chunk& chunk) const {
 
 void GradientReducer::collect(Chunk& chunk, size_t slot, bool tied, const at::Tensor& leaf) {
   if (!leaf.grad().defined()) return;  // the computation of this gradient is deferred
+  if (!in_pass_ && !held_ && begin_unannounced_) begin_unannounced_();
   at::Tensor gradient = std::move(leaf.mutable_grad());
   if (held_) {
     held_->held_.push_back({&chunk, slot, tied, std::move(gradient)});
@@ -179,6 +189,7 @@ void GradientReducer::finish_keeping() {
 }
 
 void GradientReducer::end_backward() {
+  in_pass_ = false;
   for (Chunk* chunk : trained_) chunk->pending = chunk->pending_tied = 0;
   launch_ready_chunks();
 }

@@ -12,7 +12,9 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "colossal/memory/chunk.h"
@@ -48,9 +50,13 @@ class GradientReducer {
   // layer that uses a tied table.
   void watch(const at::Tensor& leaf, Chunk& chunk, size_t slot, bool tied);
 
+  // begin: called when a gradient comes outside of a backward pass, and must begin one.
+  void on_unannounced_pass(std::function<void()> begin) { begin_unannounced_ = std::move(begin); }
+
   // Begins a step: releases the gradients of the step before.
   void begin_step();
-  // Begins a backward pass of a stage. last: whether it is the stage's last one of the step.
+  // Begins a backward pass of a stage. last: whether it is the stage's last one of the step; if
+  // another one follows nonetheless, gradients are reduced again.
   void begin_backward(bool last, int stage);
   void end_backward();
   // From now on, gradients are put into `held`, which must exist until the next call; null: they
@@ -94,6 +100,8 @@ class GradientReducer {
   };
 
   std::vector<Watched> watched_;
+  std::function<void()> begin_unannounced_;
+  bool in_pass_ = false;
   std::vector<Chunk*> trained_;  // the chunk used last is first
   ChunkMemory& memory_;
   bool once_per_step_;
@@ -103,6 +111,7 @@ class GradientReducer {
   const std::vector<Launch>* launch_order_ = nullptr;  // of the running backward pass
   size_t launched_ = 0;                                // number of entries of it launched so far
   int stage_ = 0;                                      // stage of the running backward pass
+  std::set<int> reduced_stages_;    // those whose last pass of the step has begun
   bool last_pass_ = false;          // whether the running backward pass is its stage's last
   Chunk* launched_last_ = nullptr;  // its reduction may have to be continued
   Chunk* keeping_ = nullptr;        // the last reduced one, whose gradients may go to their tier

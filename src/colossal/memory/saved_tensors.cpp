@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "colossal/memory/saved_version.h"
+
 namespace colossal::memory {
 namespace {
 
@@ -29,11 +31,15 @@ class Kept final : public SavedTensor {
  public:
   // Without its graph: a node that saves its own result would own itself and leak if no backward
   // pass runs.
-  explicit Kept(const at::Tensor& tensor) : tensor_(tensor.tensor_data()) {}
-  at::Tensor restore() override { return tensor_; }
+  explicit Kept(const at::Tensor& tensor) : tensor_(tensor.tensor_data()), version_(tensor) {}
+  at::Tensor restore() override {
+    version_.check(tensor_.sizes());
+    return tensor_;
+  }
 
  private:
   at::Tensor tensor_;
+  SavedVersion version_;
 };
 
 // Returns the policy that insists on the tensor, else the innermost one; null if there is none.

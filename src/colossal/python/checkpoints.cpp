@@ -88,7 +88,7 @@ void define_checkpoints(nb::module_& module) {
                     std::vector<std::pair<std::string, std::string>>, std::string>(),
            nb::arg("config"), nb::arg("model_fields"), nb::arg("buffers"), nb::arg("files"),
            nb::arg("state"));
-  nb::class_<Checkpoints>(module, "Checkpoints", nb::is_weak_referenceable())
+  nb::class_<Checkpoints>(module, "Checkpoints")
       .def(nb::init<const Cluster&, ModuleEngine&, const std::string&, const std::string&>(),
            nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::arg("cluster"), nb::arg("engine"),
            nb::arg("directory"), nb::arg("resume"), Unlocked())

@@ -176,6 +176,23 @@ void define_module_engine(nb::module_& module) {
       .def("end_forward", &ModuleEngine::end_forward, Unlocked())
       .def("begin_backward", &ModuleEngine::begin_backward, nb::arg("last"), Unlocked())
       .def("end_backward", &ModuleEngine::end_backward, Unlocked())
+      .def(
+          "on_unannounced_pass",
+          [](ModuleEngine& engine, nb::callable begin) {
+            // Held and released with Python's lock.
+            const std::shared_ptr<nb::callable> held(new nb::callable(std::move(begin)),
+                                                     [](nb::callable* callable) {
+                                                       const nb::gil_scoped_acquire locked;
+                                                       delete callable;
+                                                     });
+            engine.on_unannounced_pass([held] {
+              const nb::gil_scoped_acquire locked;
+              (*held)();
+            });
+          },
+          nb::arg("begin"))
+      .def("begin_query", &ModuleEngine::begin_query, Unlocked())
+      .def("end_query", &ModuleEngine::end_query, Unlocked())
       .def("begin_evaluation", &ModuleEngine::begin_evaluation, nb::arg("fetching"), Unlocked())
       .def("end_evaluation", &ModuleEngine::end_evaluation, Unlocked())
       .def("discard_gradients", &ModuleEngine::discard_gradients, Unlocked())

@@ -47,10 +47,12 @@ void ForeignParameters::add(const ForeignParameter& foreign, int stage) {
 void ForeignParameters::add(const torch::nn::Module& module, const std::string& prefix, int stage) {
   warn_of_dropout(module);
   std::set<const at::TensorImpl*> of_products;
-  for (const auto& child : module.modules()) {
-    const auto* const linear = child->as<torch::nn::Linear>();
+  const auto add_product = [&](const torch::nn::Module& part) {
+    const auto* const linear = part.as<torch::nn::Linear>();
     if (linear) of_products.insert(linear->weight.unsafeGetTensorImpl());
-  }
+  };
+  add_product(module);
+  for (const auto& part : module.modules(/*include_self=*/false)) add_product(*part);
   for (const auto& item : module.named_parameters()) {
     ForeignParameter parameter{.name = prefix + item.key(), .tensor = item.value()};
     if (of_products.contains(item.value().unsafeGetTensorImpl())) {

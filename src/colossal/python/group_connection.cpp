@@ -83,11 +83,9 @@ void meet(GroupMembers& members) {
                                 members.name, comm::reason_of(error)));
   }
   if (!missing.empty()) {
-    throw CommError(
-        fmt::format("{} of {} of process group \"{}\": timed out after {}: {} did not "
-                    "come",
-                    describe(members, members.place), size, members.name,
-                    exact_duration(members.timeout), missing));
+    throw CommError(fmt::format("{} of {} of {}: timed out after {}: {} did not come",
+                                describe(members, members.place), size, members.name,
+                                exact_duration(members.timeout), missing));
   }
 }
 

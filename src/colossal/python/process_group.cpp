@@ -8,7 +8,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/comm/law.h"
-#include "colossal/python/dense_tensors.h"
+#include "colossal/python/flat_tensors.h"
 #include "colossal/python/reduction.h"
 
 namespace colossal::python {
@@ -153,7 +153,7 @@ ProcessGroup::WorkPointer ProcessGroup::issue(GroupCalls::Call call, Body body) 
 
 ProcessGroup::WorkPointer ProcessGroup::broadcast(Tensors& tensors,
                                                   const c10d::BroadcastOptions& options) {
-  check_arguments("broadcast", [&] { check_dense(only_one(tensors)); });
+  check_arguments("broadcast", [&] { only_one(tensors); });
   const int root = static_cast<int>(options.rootRank);
   return issue({OpType::BROADCAST, "broadcast", tensors, options.asyncOp},
                [tensor = tensors[0], root](const comm::Group& group) {
@@ -166,7 +166,7 @@ ProcessGroup::WorkPointer ProcessGroup::broadcast(Tensors& tensors,
 ProcessGroup::WorkPointer ProcessGroup::allreduce(Tensors& tensors,
                                                   const c10d::AllreduceOptions& options) {
   check_arguments("all_reduce", [&] {
-    check_dense(only_one(tensors));
+    only_one(tensors);
     check_reduction(options.reduceOp, tensors[0].scalar_type());
   });
   return issue({OpType::ALLREDUCE, "all_reduce", tensors, options.asyncOp},
@@ -181,7 +181,6 @@ ProcessGroup::WorkPointer ProcessGroup::allreduce_coalesced(
     Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
   check_arguments("all_reduce_coalesced", [&] {
     if (tensors.empty()) throw ConfigError("no tensors: pass one or more");
-    check_dense(tensors, tensors[0].scalar_type());
     check_reduction(options.reduceOp, tensors[0].scalar_type());
   });
   return issue({OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", tensors, options.asyncOp},
@@ -195,7 +194,7 @@ ProcessGroup::WorkPointer ProcessGroup::allreduce_coalesced(
 ProcessGroup::WorkPointer ProcessGroup::reduce(Tensors& tensors,
                                                const c10d::ReduceOptions& options) {
   check_arguments("reduce", [&] {
-    check_dense(only_one(tensors));
+    only_one(tensors);
     check_reduction(options.reduceOp, tensors[0].scalar_type());
   });
   const int root = static_cast<int>(options.rootRank);
@@ -211,10 +210,9 @@ ProcessGroup::WorkPointer ProcessGroup::reduce(Tensors& tensors,
 ProcessGroup::WorkPointer ProcessGroup::allgather(TensorLists& outputs, Tensors& inputs,
                                                   const c10d::AllgatherOptions& options) {
   check_arguments("all_gather", [&] {
-    check_dense(only_one(inputs));
+    only_one(inputs);
     check_count("output lists", std::ssize(outputs), 1);
     check_count("output tensors", std::ssize(outputs[0]), size_);
-    check_dense(outputs[0], inputs[0].scalar_type());
     check_count("elements of this rank's output", outputs[0][rank_].numel(), inputs[0].numel());
   });
   return issue({OpType::ALLGATHER, "all_gather", outputs[0], options.asyncOp},
@@ -234,14 +232,14 @@ ProcessGroup::WorkPointer ProcessGroup::_allgather_base(at::Tensor& output, at::
 
 ProcessGroup::WorkPointer ProcessGroup::allgather_into_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
-  check_arguments("all_gather_into_tensor", [&] {
+  check_arguments("all_gather_single", [&] {
     check_count("output tensors", std::ssize(outputs), std::ssize(inputs));
     for (size_t i = 0; i < inputs.size(); ++i) {
-      check_dense({inputs[i], outputs[i]}, inputs[i].scalar_type());
+      check_same_type(inputs[i], outputs[i]);
       check_count("output elements", outputs[i].numel(), size_ * inputs[i].numel());
     }
   });
-  return issue({OpType::_ALLGATHER_BASE, "all_gather_into_tensor", outputs, options.asyncOp},
+  return issue({OpType::_ALLGATHER_BASE, "all_gather_single", outputs, options.asyncOp},
                [outputs, inputs](const comm::Group& group) {
                  for (size_t i = 0; i < inputs.size(); ++i) {
                    gather_into(outputs[i], inputs[i], group);
@@ -254,11 +252,10 @@ ProcessGroup::WorkPointer ProcessGroup::gather(TensorLists& outputs, Tensors& in
   const int root = static_cast<int>(options.rootRank);
   const bool receives = rank_ == root;
   check_arguments("gather", [&] {
-    check_dense(only_one(inputs));
+    only_one(inputs);
     check_count("output lists", std::ssize(outputs), receives ? 1 : 0);
     if (!receives) return;
     check_count("output tensors", std::ssize(outputs[0]), size_);
-    check_dense(outputs[0], inputs[0].scalar_type());
     check_count("elements of this rank's output", outputs[0][rank_].numel(), inputs[0].numel());
   });
   const Tensors results = receives ? outputs[0] : Tensors{};
@@ -277,11 +274,10 @@ ProcessGroup::WorkPointer ProcessGroup::scatter(Tensors& outputs, TensorLists& i
   const int root = static_cast<int>(options.rootRank);
   const bool sends = rank_ == root;
   check_arguments("scatter", [&] {
-    check_dense(only_one(outputs));
+    only_one(outputs);
     check_count("input lists", std::ssize(inputs), sends ? 1 : 0);
     if (!sends) return;
     check_count("input tensors", std::ssize(inputs[0]), size_);
-    check_dense(inputs[0], outputs[0].scalar_type());
     check_count("elements of this rank's input", inputs[0][rank_].numel(), outputs[0].numel());
   });
   return issue({OpType::SCATTER, "scatter", outputs, options.asyncOp},
@@ -300,10 +296,9 @@ ProcessGroup::WorkPointer ProcessGroup::scatter(Tensors& outputs, TensorLists& i
 ProcessGroup::WorkPointer ProcessGroup::reduce_scatter(Tensors& outputs, TensorLists& inputs,
                                                        const c10d::ReduceScatterOptions& options) {
   check_arguments("reduce_scatter", [&] {
-    check_dense(only_one(outputs));
+    only_one(outputs);
     check_count("input lists", std::ssize(inputs), 1);
     check_count("input tensors", std::ssize(inputs[0]), size_);
-    check_dense(inputs[0], outputs[0].scalar_type());
     check_reduction(options.reduceOp, outputs[0].scalar_type());
     check_count("elements of this rank's input", inputs[0][rank_].numel(), outputs[0].numel());
   });
@@ -325,15 +320,15 @@ ProcessGroup::WorkPointer ProcessGroup::_reduce_scatter_base(
 
 ProcessGroup::WorkPointer ProcessGroup::reduce_scatter_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
-  check_arguments("reduce_scatter_tensor", [&] {
+  check_arguments("reduce_scatter_single", [&] {
     check_count("output tensors", std::ssize(outputs), std::ssize(inputs));
     for (size_t i = 0; i < inputs.size(); ++i) {
-      check_dense({inputs[i], outputs[i]}, inputs[i].scalar_type());
+      check_same_type(inputs[i], outputs[i]);
       check_reduction(options.reduceOp, inputs[i].scalar_type());
       check_count("input elements", inputs[i].numel(), size_ * outputs[i].numel());
     }
   });
-  return issue({OpType::_REDUCE_SCATTER_BASE, "reduce_scatter_tensor", outputs, options.asyncOp},
+  return issue({OpType::_REDUCE_SCATTER_BASE, "reduce_scatter_single", outputs, options.asyncOp},
                [outputs, inputs, operation = options.reduceOp.op_](const comm::Group& group) {
                  for (size_t i = 0; i < inputs.size(); ++i) {
                    scatter_reduction(inputs[i], outputs[i], operation, group);
@@ -347,7 +342,6 @@ ProcessGroup::WorkPointer ProcessGroup::alltoall_base(at::Tensor& output, at::Te
                                                       const c10d::AllToAllOptions& options) {
   std::vector<int64_t> sent, received;
   check_arguments("all_to_all_single", [&] {
-    check_dense({input, output}, input.scalar_type());
     sent = counts_by_rows(input, input_rows, size_);
     received = counts_by_rows(output, output_rows, size_);
     check_count("elements of this rank's output", received[rank_], sent[rank_]);
@@ -365,8 +359,6 @@ ProcessGroup::WorkPointer ProcessGroup::alltoall(Tensors& outputs, Tensors& inpu
   check_arguments("all_to_all", [&] {
     check_count("output tensors", std::ssize(outputs), size_);
     check_count("input tensors", std::ssize(inputs), size_);
-    check_dense(inputs, inputs[0].scalar_type());
-    check_dense(outputs, inputs[0].scalar_type());
     check_count("elements of this rank's output", outputs[rank_].numel(), inputs[rank_].numel());
   });
   return issue({OpType::ALLTOALL, "all_to_all", outputs, options.asyncOp},
@@ -395,7 +387,7 @@ GroupCalls& ProcessGroup::messages(int from, int to, int tag) {
 ProcessGroup::WorkPointer ProcessGroup::send(Tensors& tensors, int to, int tag) {
   GroupCalls* calls = nullptr;
   check_arguments("send", [&] {
-    check_dense(only_one(tensors));
+    only_one(tensors);
     calls = &messages(rank_, to, tag);
   });
   return calls->issue({OpType::SEND, "send", tensors},
@@ -407,7 +399,7 @@ ProcessGroup::WorkPointer ProcessGroup::send(Tensors& tensors, int to, int tag) 
 ProcessGroup::WorkPointer ProcessGroup::recv(Tensors& tensors, int from, int tag) {
   GroupCalls* calls = nullptr;
   check_arguments("recv", [&] {
-    check_dense(only_one(tensors));
+    only_one(tensors);
     calls = &messages(from, rank_, tag);
   });
   return calls->issue({OpType::RECV, "recv", tensors},

@@ -10,12 +10,10 @@ namespace colossal::python {
 
 using Tensors = std::vector<at::Tensor>;
 
-// Throws ConfigError unless `tensor` is dense and on the CPU.
-void check_dense(const at::Tensor& tensor);
-// Throws ConfigError unless all tensors are dense, on the CPU and of `type`.
-void check_dense(const Tensors& tensors, at::ScalarType type);
 // Returns the only tensor of a list; throws ConfigError if there is none or more.
 const at::Tensor& only_one(const Tensors& tensors);
+// Throws ConfigError unless both tensors have one type.
+void check_same_type(const at::Tensor& input, const at::Tensor& output);
 // Throws ConfigError unless `found` is `needed`. what: for the message, such as "output elements".
 void check_count(const char* what, int64_t found, int64_t needed);
 

@@ -1,4 +1,4 @@
-#include "colossal/python/dense_tensors.h"
+#include "colossal/python/flat_tensors.h"
 
 #include <ATen/ATen.h>
 
@@ -6,26 +6,16 @@
 
 namespace colossal::python {
 
-void check_dense(const at::Tensor& tensor) {
-  if (tensor.layout() == at::kStrided && tensor.is_cpu()) return;
-  throw ConfigError(fmt::format(
-      "a tensor of layout {} on {}: the backend \"colossal\" takes dense tensors on the "
-      "CPU (tensor.to_dense(), tensor.cpu())",
-      c10::str(tensor.layout()), tensor.device().str()));
-}
-
-void check_dense(const Tensors& tensors, at::ScalarType type) {
-  for (const at::Tensor& tensor : tensors) {
-    check_dense(tensor);
-    if (tensor.scalar_type() == type) continue;
-    throw ConfigError(fmt::format("tensors of {} and {}: all tensors of a call have one dtype",
-                                  c10::toString(type), c10::toString(tensor.scalar_type())));
-  }
-}
-
 const at::Tensor& only_one(const Tensors& tensors) {
   check_count("tensors", std::ssize(tensors), 1);
   return tensors[0];
+}
+
+void check_same_type(const at::Tensor& input, const at::Tensor& output) {
+  if (input.scalar_type() == output.scalar_type()) return;
+  throw ConfigError(fmt::format("an input of {} and an output of {}: must have one dtype",
+                                c10::toString(input.scalar_type()),
+                                c10::toString(output.scalar_type())));
 }
 
 void check_count(const char* what, int64_t found, int64_t needed) {

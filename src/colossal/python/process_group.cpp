@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include <numeric>
+#include <string_view>
 #include <utility>
 
 #include "colossal/base/error.h"
@@ -49,6 +50,17 @@ std::vector<int64_t> counts_at(const comm::Group& group, int64_t place, int64_t 
   std::vector<int64_t> counts = equal_counts(group, 0);
   counts[place] = count;
   return counts;
+}
+
+// tensor <- the tensor of rank `root`
+void broadcast(const at::Tensor& tensor, int root, const comm::Group& group) {
+  // From this size on, all ranks reading the root's memory beats a chain of messages.
+  constexpr size_t kMessageBytes = size_t{128} << 10;
+  const bool shares_memory = std::string_view(group.backend()) == "shm";
+  if (!shares_memory || tensor.nbytes() <= kMessageBytes) {
+    return comm::broadcast(tensor, root, group, kReason);
+  }
+  comm::all_gather(tensor, counts_at(group, root, tensor.numel()), group, kReason);
 }
 
 // parts <- the inputs of all ranks, where counts[rank] elements are in the part of a rank.
@@ -158,7 +170,7 @@ ProcessGroup::WorkPointer ProcessGroup::broadcast(Tensors& tensors,
   return issue({OpType::BROADCAST, "broadcast", tensors, options.asyncOp},
                [tensor = tensors[0], root](const comm::Group& group) {
                  const at::Tensor flat = flattened(tensor);
-                 comm::broadcast(flat, root, group, kReason);
+                 python::broadcast(flat, root, group);
                  copy_back(flat, tensor);
                });
 }

@@ -5,24 +5,17 @@ DistributedDataParallel and FSDP2 train alike, and what cannot end is an error t
 
 HOSTS=2: the last rank takes itself to be on a host of its own
 """
-import datetime
-import os
-import pathlib
-import signal
-import sys
-import tempfile
-import time
 import unittest
 
 import torch
 import torch.distributed as dist
-from torch.distributed import DistBackendError, ReduceOp
+from torch.distributed import ReduceOp
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 
-import colossal.distributed  # noqa: F401  (registers the backend)
+from process_group_failures import Groups, LostRanks, Refusals  # noqa: F401  (run with the others)
+from process_group_ranks import RANK, SIZE, become_a_host, make_groups
 
-RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 GLOO = None  # the process group beside the default one
 NUMBERS = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int8, torch.uint8)
 LENGTHS = (1, 7, 1000, 70_001, 600_000)  # through one slot and several; none is even for all ranks
@@ -304,60 +297,6 @@ class Messages(unittest.TestCase):
             dist.recv(torch.empty(1))
 
 
-class Groups(unittest.TestCase):
-    def test_new_group(self):
-        group = dist.new_group([0, SIZE - 1])
-        if RANK in (0, SIZE - 1):
-            self.assertEqual(dist.get_backend(group), "colossal")
-            tensor = torch.tensor([1.0 + RANK])
-            dist.all_reduce(tensor, group=group)
-            self.assertEqual(tensor.item(), 1.0 + SIZE)
-            dist.broadcast(tensor, SIZE - 1, group=group)
-            dist.destroy_process_group(group)
-
-    def test_group_of_one(self):
-        for rank in range(SIZE):
-            group = dist.new_group([rank])
-            if RANK == rank:
-                tensor = torch.tensor([3.0, 4.0])
-                dist.all_reduce(tensor, ReduceOp.AVG, group=group)
-                whole = torch.empty(2)
-                dist.all_gather_single(whole, tensor, group=group)
-                dist.barrier(group=group)
-                self.assertEqual(whole.tolist(), [3.0, 4.0])
-
-    def test_split_device_mesh(self):
-        mesh = dist.init_device_mesh("cpu", (1, SIZE), mesh_dim_names=("outer", "inner"))
-        tensor = torch.ones(1)
-        dist.all_reduce(tensor, group=mesh.get_group("inner"))
-        self.assertEqual(tensor.item(), SIZE)
-
-    def test_timeout_of_a_group(self):
-        """Rank 0 alone calls: the error names another, which learns of it with its next call."""
-        group = dist.new_group(timeout=datetime.timedelta(seconds=2))
-        begin = time.monotonic()
-        if RANK == 0:
-            with self.assertRaisesRegex(DistBackendError, "all_reduce of 16 B.*timed out after 2s: rank 1.* did not"):
-                dist.all_reduce(torch.ones(4), group=group)
-            self.assertLess(time.monotonic() - begin, 10)
-        dist.barrier(group=GLOO)
-        begin = time.monotonic()
-        work = dist.all_reduce(torch.ones(4), group=group, async_op=True)
-        with self.assertRaisesRegex(DistBackendError, r"timed out after 2s: rank \d"):
-            work.wait()
-        with self.assertRaises(DistBackendError):
-            work.get_future().wait()
-        self.assertLess(time.monotonic() - begin, 1.5)
-
-    def test_abort(self):
-        group = dist.new_group()
-        if RANK == SIZE - 1:
-            time.sleep(0.3)
-            group.abort()
-        with self.assertRaisesRegex(DistBackendError, f"rank {SIZE - 1}.*aborted"):
-            dist.all_reduce(torch.ones(4), group=group)
-
-
 def network():
     torch.manual_seed(1)
     return torch.nn.Sequential(torch.nn.Linear(7, 33), torch.nn.Tanh(), torch.nn.Linear(33, 5)).double()
@@ -405,80 +344,7 @@ class Training(unittest.TestCase):
         self.assert_trains_as_with_gloo(wrap, lambda model: [weight.full_tensor() for weight in model.parameters()])
 
 
-class Refusals(unittest.TestCase):
-    def test_other_sizes(self):
-        group = dist.new_group()
-        with self.assertRaisesRegex(DistBackendError, "does not match"):
-            dist.all_reduce(torch.ones(4 + RANK), group=group)
-
-    def test_arguments(self):
-        for message, call in {
-            "bitwise operations take integers": lambda: dist.all_reduce(torch.ones(1), ReduceOp.BAND),
-            "AVG of bool": lambda: dist.all_reduce(torch.ones(1) > 0, ReduceOp.AVG),
-            "reduction of Float8": lambda: dist.all_reduce(torch.ones(1).to(torch.float8_e4m3fn)),
-            "PREMUL_SUM": lambda: dist.all_reduce(torch.ones(1), dist._make_nccl_premul_sum(2.0)),
-            f"1 output elements: must be {SIZE}": lambda: dist.all_gather_single(torch.empty(1), torch.ones(1)),
-            f"4 input elements: must be {4 * SIZE}": lambda: dist.reduce_scatter_single(torch.empty(4), torch.ones(4)),
-            "must have one dtype": lambda: dist.all_gather_single(torch.empty(SIZE).double(), torch.ones(1)),
-            "pass the split sizes": lambda: dist.all_to_all_single(torch.empty(SIZE + 1), torch.ones(SIZE + 1)),
-        }.items():
-            with self.subTest(message), self.assertRaisesRegex((ValueError, RuntimeError), message):
-                call()
-
-    def test_options(self):
-        with self.assertRaisesRegex(ValueError, "leave pg_options out"):
-            dist.new_group(pg_options=1)
-
-
-def call_alone(rank, folder, report):
-    """A process of its own, which writes the error of its rank 0 to the file `report`"""
-    try:
-        dist.init_process_group("colossal", init_method=f"file://{folder}/store", rank=rank, world_size=2,
-                                timeout=datetime.timedelta(seconds=3 if report == "missing" else 60))
-        dist.all_reduce(torch.ones(4))
-        if rank == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-        dist.all_reduce(torch.ones(4))
-    except DistBackendError as error:  # of rank 0
-        pathlib.Path(folder, report).write_text(str(error))
-
-
-@unittest.skipUnless(RANK == 0, "rank 0 starts processes of its own")
-class LostRanks(unittest.TestCase):
-    def report_of(self, ranks, report):
-        """What rank 0 reports"""
-        context = torch.multiprocessing.get_context("spawn")
-        with tempfile.TemporaryDirectory() as folder:
-            processes = [context.Process(target=call_alone, args=(rank, folder, report)) for rank in ranks]
-            for process in processes:
-                process.start()
-            for process in reversed(processes):
-                process.join()
-            return pathlib.Path(folder, report).read_text()
-
-    def test_died(self):
-        begin = time.monotonic()
-        self.assertRegex(self.report_of([0, 1], "died"), "all_reduce.*lost rank 1")
-        self.assertLess(time.monotonic() - begin, 50)  # by far not the timeout
-
-    def test_never_came(self):
-        self.assertRegex(self.report_of([0], "missing"), "rank 0 of 2.*timed out after 3s: rank 1 did not come")
-
-
-def become_a_host():
-    """Starts this program again in a namespace of its own, by which a rank knows its host."""
-    if os.environ.get("HOSTS") == "2" and RANK == SIZE - 1 and "ON_OTHER_HOST" not in os.environ:
-        os.environ["ON_OTHER_HOST"] = "1"
-        os.execvp("unshare", ["unshare", "--user", "--map-root-user", sys.executable, *sys.argv])
-
-
 if __name__ == "__main__":
     become_a_host()
-    torch.set_num_threads(1)
-    for attempt in range(2):  # a process group can be made again after it was destroyed
-        dist.init_process_group("colossal", timeout=datetime.timedelta(seconds=60))
-        dist.barrier()
-        if attempt == 0:
-            dist.destroy_process_group()
-    GLOO = dist.new_group(backend="gloo")
+    GLOO = make_groups()
     unittest.main(verbosity=2)

@@ -119,7 +119,7 @@ ProcessGroup::ProcessGroup(GroupMembers members)
   translate_errors("init_process_group", [&] { meet(members_); });
   std::vector<int> everyone(size_);
   std::iota(everyone.begin(), everyone.end(), 0);
-  collective_ = std::make_unique<GroupCalls>(
+  collective_ = std::make_shared<GroupCalls>(
       [this, everyone] { return connect(members_, "collectives", everyone); });
   translate_errors("init_process_group", [&] { collective_->connect_now(); });
 }
@@ -130,7 +130,7 @@ ProcessGroup::~ProcessGroup() {
 
 void ProcessGroup::leave() {
   const WithoutPythonLock unlocked;
-  std::unique_ptr<GroupCalls> collective;
+  std::shared_ptr<GroupCalls> collective;
   decltype(messages_) messages;
   {
     const std::lock_guard lock(mutex_);
@@ -154,10 +154,10 @@ void ProcessGroup::abort() {
 
 ProcessGroup::WorkPointer ProcessGroup::issue(GroupCalls::Call call, Body body) {
   ++collectives_;
-  GroupCalls* calls = nullptr;
+  std::shared_ptr<GroupCalls> calls;
   check_arguments(call.function.c_str(), [&] {
     const std::lock_guard lock(mutex_);
-    calls = collective_.get();
+    calls = collective_;
     if (!calls) throw CommError(fmt::format("{} is destroyed", members_.name));
   });
   return calls->issue(std::move(call), std::move(body));
@@ -383,24 +383,24 @@ ProcessGroup::WorkPointer ProcessGroup::alltoall(Tensors& outputs, Tensors& inpu
                });
 }
 
-GroupCalls& ProcessGroup::messages(int from, int to, int tag) {
+std::shared_ptr<GroupCalls> ProcessGroup::messages(int from, int to, int tag) {
   const std::lock_guard lock(mutex_);
   if (!collective_) throw CommError(fmt::format("{} is destroyed", members_.name));
-  std::unique_ptr<GroupCalls>& calls = messages_[{from, to, tag}];
+  std::shared_ptr<GroupCalls>& calls = messages_[{from, to, tag}];
   if (!calls) {
     const std::string key = fmt::format("messages/{}/{}/{}", from, to, tag);
-    calls = std::make_unique<GroupCalls>([this, key, from, to] {
+    calls = std::make_shared<GroupCalls>([this, key, from, to] {
       return connect(members_, key, {from, to});
     });
   }
-  return *calls;
+  return calls;
 }
 
 ProcessGroup::WorkPointer ProcessGroup::send(Tensors& tensors, int to, int tag) {
-  GroupCalls* calls = nullptr;
+  std::shared_ptr<GroupCalls> calls;
   check_arguments("send", [&] {
     only_one(tensors);
-    calls = &messages(rank_, to, tag);
+    calls = messages(rank_, to, tag);
   });
   return calls->issue({OpType::SEND, "send", tensors},
                       [tensor = tensors[0]](const comm::Group& group) {
@@ -409,10 +409,10 @@ ProcessGroup::WorkPointer ProcessGroup::send(Tensors& tensors, int to, int tag) 
 }
 
 ProcessGroup::WorkPointer ProcessGroup::recv(Tensors& tensors, int from, int tag) {
-  GroupCalls* calls = nullptr;
+  std::shared_ptr<GroupCalls> calls;
   check_arguments("recv", [&] {
     only_one(tensors);
-    calls = &messages(from, rank_, tag);
+    calls = messages(from, rank_, tag);
   });
   return calls->issue({OpType::RECV, "recv", tensors},
                       [tensor = tensors[0]](const comm::Group& group) {

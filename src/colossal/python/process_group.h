@@ -80,7 +80,7 @@ class ProcessGroup final : public c10d::Backend {
   uint64_t getSequenceNumberForGroup() override { return collectives_; }
   void setSequenceNumberForGroup() override {}
 
-  // Waits until all calls have ended and leaves the group; later calls fail.
+  // Waits until all asynchronous calls have ended and leaves the group; later calls fail.
   void shutdown() override;
   // Makes running and later calls of all ranks fail.
   void abort() override;
@@ -89,15 +89,15 @@ class ProcessGroup final : public c10d::Backend {
   // Issues a collective.
   WorkPointer issue(GroupCalls::Call call, GroupCalls::Body body);
   // The messages from one rank to another with one tag.
-  GroupCalls& messages(int from, int to, int tag);
+  std::shared_ptr<GroupCalls> messages(int from, int to, int tag);
   void leave();
 
   GroupMembers members_;
   c10::intrusive_ptr<Options> options_;
   std::atomic<uint64_t> collectives_ = 0;
   std::mutex mutex_;                        // guards the next two
-  std::unique_ptr<GroupCalls> collective_;  // null after shutdown()
-  std::map<std::tuple<int, int, int>, std::unique_ptr<GroupCalls>> messages_;  // from, to, tag
+  std::shared_ptr<GroupCalls> collective_;  // null after shutdown()
+  std::map<std::tuple<int, int, int>, std::shared_ptr<GroupCalls>> messages_;  // from, to, tag
 };
 
 }  // namespace colossal::python

@@ -4,10 +4,12 @@
     import colossal.distributed
     torch.distributed.init_process_group("colossal")
 """
+import atexit
+
 import torch.distributed
 
 from . import _engine  # noqa: F401  (refuses another version of torch)
-from ._c10d import make_process_group
+from ._c10d import end_all, make_process_group
 
 
 def _create(options, backend_options):
@@ -17,3 +19,4 @@ def _create(options, backend_options):
 
 
 torch.distributed.Backend.register_backend("colossal", _create, extended_api=True, devices=["cpu"])
+atexit.register(end_all)

@@ -3,6 +3,8 @@ import datetime
 import os
 import pathlib
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -107,6 +109,13 @@ def call_alone(rank, folder, report):
         pathlib.Path(folder, report).write_text(str(error))
 
 
+PROGRAM_WITH_A_CALLBACK = """
+import sys, time, torch, colossal.distributed
+torch.distributed.init_process_group("colossal", init_method=f"file://{sys.argv[1]}/store", rank=0, world_size=1)
+torch.distributed.all_reduce(torch.ones(1), async_op=True).get_future().then(lambda future: time.sleep(0.5))
+"""
+
+
 @unittest.skipUnless(RANK == 0, "rank 0 starts processes of its own")
 class LostRanks(unittest.TestCase):
     def report_of(self, ranks, report):
@@ -127,3 +136,9 @@ class LostRanks(unittest.TestCase):
 
     def test_never_came(self):
         self.assertRegex(self.report_of([0], "missing"), "rank 0 of 2.*timed out after 3s: rank 1 did not come")
+
+    def test_a_program_ends_in_a_callback(self):
+        """Python ends a thread that needs it then, and with the thread the process."""
+        with tempfile.TemporaryDirectory() as folder:
+            ended = subprocess.run([sys.executable, "-c", PROGRAM_WITH_A_CALLBACK, folder], capture_output=True, text=True)
+        self.assertEqual(ended.returncode, 0, ended.stderr)

@@ -66,24 +66,27 @@ const comm::Group& GroupCalls::group() {
 
 GroupCalls::WorkPointer GroupCalls::issue(Call call, Body body) {
   auto work = c10::make_intrusive<CallWork>(call);
-  const auto run = [this, function = std::move(call.function), body = std::move(body)] {
+  const auto run = [this, function = std::move(call.function)](const Body& body) {
     // As of other backends: what autograd knows of the tensors does not count.
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     translate_errors(function, [&] { body(group()); });
   };
   if (!call.asynchronous) {
-    queue_.run(run);
+    queue_.run([&] { run(body); });
     work->complete(nullptr);
     return work;
   }
-  queue_.submit([work, run] {
+  ++pending_;
+  queue_.submit([this, work, run, body = std::move(body)]() mutable {
     std::exception_ptr error;
     try {
-      run();
+      run(body);
     } catch (...) {
       error = std::current_exception();
     }
+    body = nullptr;  // releases its tensors before anyone learns that it is done
     work->complete(error);
+    --pending_;
   });
   return work;
 }

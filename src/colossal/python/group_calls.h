@@ -10,6 +10,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -50,6 +51,8 @@ class GroupCalls {
 
   // Makes running and later calls fail with the reason `why`, and the peers' calls, too.
   void abort(const std::string& why);
+  // Whether an asynchronous call has not ended yet.
+  bool has_pending() const { return pending_ > 0; }
 
  private:
   // The group, which is made when this is called for the first time.
@@ -59,6 +62,7 @@ class GroupCalls {
   std::mutex mutex_;                           // guards the next two
   std::optional<GroupConnection> connection_;  // set once
   std::string aborted_;                        // the reason of abort(); empty: not called
+  std::atomic<int> pending_ = 0;               // asynchronous calls whose Work is not complete
   comm::WorkQueue queue_;                      // destroyed first, because queued calls use the rest
 };
 

@@ -145,11 +145,22 @@ void ProcessGroup::shutdown() {
 }
 
 void ProcessGroup::abort() {
+  abort_if([](const GroupCalls&) { return true; });
+}
+
+void ProcessGroup::end() {
+  abort_if([](const GroupCalls& calls) { return calls.has_pending(); });
+  leave();
+}
+
+void ProcessGroup::abort_if(bool (*choose)(const GroupCalls& calls)) {
   const std::lock_guard lock(mutex_);
   const std::string why =
       fmt::format("rank {} has aborted {}", members_.ranks[members_.place], members_.name);
-  if (collective_) collective_->abort(why);
-  for (auto& [key, calls] : messages_) calls->abort(why);
+  if (collective_ && choose(*collective_)) collective_->abort(why);
+  for (auto& [key, calls] : messages_) {
+    if (choose(*calls)) calls->abort(why);
+  }
 }
 
 ProcessGroup::WorkPointer ProcessGroup::issue(GroupCalls::Call call, Body body) {

@@ -84,12 +84,17 @@ class ProcessGroup final : public c10d::Backend {
   void shutdown() override;
   // Makes running and later calls of all ranks fail.
   void abort() override;
+  // Leaves the group when the program ends, without waiting for calls that nobody has waited for:
+  // these fail, on all ranks. Afterwards no thread of this object needs Python.
+  void end();
 
  private:
   // Issues a collective.
   WorkPointer issue(GroupCalls::Call call, GroupCalls::Body body);
   // The messages from one rank to another with one tag.
   std::shared_ptr<GroupCalls> messages(int from, int to, int tag);
+  // Makes calls fail: those of the collectives, and of the messages, for which `choose` holds.
+  void abort_if(bool (*choose)(const GroupCalls& calls));
   void leave();
 
   GroupMembers members_;

@@ -13,7 +13,7 @@ from torch.distributed import ReduceOp
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 
-from process_group_failures import Groups, LostRanks, Refusals  # noqa: F401  (run with the others)
+from process_group_failures import Groups, Processes, Refusals  # noqa: F401  (run with the others)
 from process_group_ranks import RANK, SIZE, become_a_host, make_groups
 
 GLOO = None  # the process group beside the default one

@@ -100,7 +100,7 @@ def call_alone(rank, folder, report):
     """A process of its own, which writes the error of its rank 0 to the file `report`"""
     try:
         dist.init_process_group("colossal", init_method=f"file://{folder}/store", rank=rank, world_size=2,
-                                timeout=datetime.timedelta(seconds=3 if report == "missing" else 60))
+                                timeout=datetime.timedelta(seconds=3 if report == "missing" else 300))
         dist.all_reduce(torch.ones(4))
         if rank == 1:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -117,7 +117,7 @@ torch.distributed.all_reduce(torch.ones(1), async_op=True).get_future().then(lam
 
 
 @unittest.skipUnless(RANK == 0, "rank 0 starts processes of its own")
-class LostRanks(unittest.TestCase):
+class Processes(unittest.TestCase):
     def report_of(self, ranks, report):
         """What rank 0 reports"""
         context = torch.multiprocessing.get_context("spawn")
@@ -132,7 +132,7 @@ class LostRanks(unittest.TestCase):
     def test_died(self):
         begin = time.monotonic()
         self.assertRegex(self.report_of([0, 1], "died"), "all_reduce.*lost rank 1")
-        self.assertLess(time.monotonic() - begin, 50)  # by far not the timeout
+        self.assertLess(time.monotonic() - begin, 200)  # not the timeout
 
     def test_never_came(self):
         self.assertRegex(self.report_of([0], "missing"), "rank 0 of 2.*timed out after 3s: rank 1 did not come")

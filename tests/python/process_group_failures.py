@@ -71,6 +71,17 @@ class Groups(unittest.TestCase):
             dist.all_reduce(torch.ones(4), group=group)
 
 
+    def test_abort_of_a_message(self):
+        """A receive that waits for its peer to connect does not wait for the timeout."""
+        group = dist.new_group()
+        work = dist.irecv(torch.empty(4), (RANK + 1) % SIZE, group=group)
+        begin = time.monotonic()
+        group.abort()
+        with self.assertRaisesRegex(DistBackendError, f"abandoned: rank {(RANK + 1) % SIZE} did not come"):
+            work.wait()
+        self.assertLess(time.monotonic() - begin, 30)
+
+
 class Refusals(unittest.TestCase):
     def test_other_sizes(self):
         group = dist.new_group()

@@ -49,7 +49,7 @@ void translate_errors(const std::string& function, const std::function<void()>& 
   }
 }
 
-GroupCalls::GroupCalls(std::function<GroupConnection()> connect) : connect_(std::move(connect)) {}
+GroupCalls::GroupCalls(Connect connect) : connect_(std::move(connect)) {}
 
 const comm::Group& GroupCalls::group() {
   {
@@ -57,7 +57,7 @@ const comm::Group& GroupCalls::group() {
     if (!aborted_.empty()) throw CommError(aborted_);
     if (connection_) return connection_->group;
   }
-  GroupConnection connection = connect_();  // may wait for other ranks
+  GroupConnection connection = connect_(abandoned_);  // may wait for other ranks
   const std::lock_guard lock(mutex_);
   connection_ = std::move(connection);
   if (!aborted_.empty()) connection_->world->abort(aborted_);
@@ -94,6 +94,7 @@ GroupCalls::WorkPointer GroupCalls::issue(Call call, Body body) {
 void GroupCalls::abort(const std::string& why) {
   const std::lock_guard lock(mutex_);
   aborted_ = why;
+  abandoned_ = true;
   if (connection_) connection_->world->abort(why);
 }
 

@@ -32,8 +32,10 @@ class GroupCalls {
   using Body = std::function<void(const comm::Group& group)>;
   using WorkPointer = c10::intrusive_ptr<c10d::Work>;
 
-  // connect: makes the group. The first call, and connect_now(), call it.
-  explicit GroupCalls(std::function<GroupConnection()> connect);
+  // Makes the group; fails soon after `abandoned` becomes true, as connect() does.
+  using Connect = std::function<GroupConnection(const std::atomic<bool>& abandoned)>;
+  // The first call, and connect_now(), call `connect`.
+  explicit GroupCalls(Connect connect);
   // Waits until all calls have ended; each ends after the group's timeout at the latest.
   ~GroupCalls() = default;
   GroupCalls(const GroupCalls&) = delete;
@@ -58,10 +60,11 @@ class GroupCalls {
   // The group, which is made when this is called for the first time.
   const comm::Group& group();
 
-  std::function<GroupConnection()> connect_;
+  Connect connect_;
   std::mutex mutex_;                           // guards the next two
   std::optional<GroupConnection> connection_;  // set once
   std::string aborted_;                        // the reason of abort(); empty: not called
+  std::atomic<bool> abandoned_ = false;        // whether abort() was called
   std::atomic<int> pending_ = 0;               // asynchronous calls whose Work is not complete
   comm::WorkQueue queue_;                      // destroyed first, because queued calls use the rest
 };

@@ -1,8 +1,12 @@
 #include "colossal/python/group_connection.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <string_view>
+#include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <utility>
 
 #include "colossal/base/error.h"
 #include "colossal/base/units.h"
@@ -22,8 +26,8 @@ comm::StorePointer store_of_this_time(const GroupMembers& members) {
   return c10::make_intrusive<c10d::PrefixStore>(std::to_string(time), members.store);
 }
 
-std::string host_key(int place) {
-  return fmt::format("host/{}", place);
+std::string key_of(int place) {
+  return fmt::format("came/{}", place);
 }
 
 std::string describe(const GroupMembers& members, int place) {
@@ -63,34 +67,65 @@ std::vector<std::string> hosts_by_rank(const GroupMembers& members,
   return hosts;
 }
 
-}  // namespace
-
-void meet(GroupMembers& members) {
+// Waits for the keys of the members at `places`, with pauses that grow.
+void wait_for(const std::vector<int>& places, c10d::Store& store, const GroupMembers& members,
+              const std::atomic<bool>& abandoned) {
+  constexpr auto kLongestPause = std::chrono::milliseconds(16);
   const comm::Deadline deadline(members.timeout);
-  const int size = static_cast<int>(members.ranks.size());
-  std::string missing;
-  try {
-    members.store = store_of_this_time(members);
-    members.store->set(host_key(members.place), comm::host_identity());
-    for (int place = 0; place < size; ++place) {
-      members.hosts.push_back(
-          comm::wait_for(*members.store, host_key(place), deadline.remaining()));
-      if (!members.hosts.back().empty()) continue;
-      missing += (missing.empty() ? "" : ", ") + describe(members, place);
+  std::vector<int> missing = places;
+  for (auto pause = std::chrono::milliseconds(1);; pause = std::min(2 * pause, kLongestPause)) {
+    std::erase_if(missing, [&](int place) { return store.check({key_of(place)}); });
+    if (missing.empty()) return;
+    std::string reason;
+    if (abandoned) reason = "it was abandoned";
+    if (deadline.passed()) reason = "timed out after " + exact_duration(members.timeout);
+    if (!reason.empty()) {
+      std::string names;
+      for (int place : missing) names += (names.empty() ? "" : ", ") + describe(members, place);
+      throw CommError(fmt::format("{} of {} of {}: {}: {} did not come",
+                                  describe(members, members.place), members.ranks.size(),
+                                  members.name, reason, names));
     }
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+// Calls body(); throws CommError if the store fails.
+template <typename Body>
+void with_store(const GroupMembers& members, const Body& body) {
+  try {
+    body();
   } catch (const c10::Error& error) {
     throw CommError(fmt::format("{} of {}: the store failed: {}", describe(members, members.place),
                                 members.name, comm::reason_of(error)));
   }
-  if (!missing.empty()) {
-    throw CommError(fmt::format("{} of {} of {}: timed out after {}: {} did not come",
-                                describe(members, members.place), size, members.name,
-                                exact_duration(members.timeout), missing));
-  }
+}
+
+std::vector<int> all_places(const GroupMembers& members) {
+  std::vector<int> places(members.ranks.size());
+  std::iota(places.begin(), places.end(), 0);
+  return places;
+}
+
+}  // namespace
+
+void meet(GroupMembers& members) {
+  with_store(members, [&] {
+    members.store = store_of_this_time(members);
+    members.store->set(key_of(members.place), comm::host_identity());
+    const std::vector<int> places = all_places(members);
+    wait_for(places, *members.store, members, /*abandoned=*/false);
+    for (int place : places) members.hosts.push_back(members.store->get_to_str(key_of(place)));
+  });
 }
 
 GroupConnection connect(const GroupMembers& members, const std::string& key,
-                        const std::vector<int>& places) {
+                        const std::vector<int>& places, const std::atomic<bool>& abandoned) {
+  auto store = c10::make_intrusive<c10d::PrefixStore>(key, members.store);
+  with_store(members, [&] {
+    store->set(key_of(members.place), "1");
+    wait_for(places, *store, members, abandoned);
+  });
   std::vector<std::string> hosts = hosts_by_rank(members, places);
   comm::Rendezvous meeting{.rank = members.ranks[members.place],
                            .size = static_cast<int>(hosts.size())};
@@ -98,7 +133,6 @@ GroupConnection connect(const GroupMembers& members, const std::string& key,
   if (!one_host) meeting.interface_address = address_between_hosts();
   std::vector<int> ranks;
   for (int place : places) ranks.push_back(members.ranks[place]);
-  auto store = c10::make_intrusive<c10d::PrefixStore>(key, members.store);
   GroupConnection connection;
   connection.world = comm::shm_world(meeting, std::move(store), std::move(hosts), members.timeout);
   connection.group = connection.world->group(members.name, ranks);

@@ -3,6 +3,7 @@
 // too.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -37,9 +38,11 @@ struct GroupConnection {
 
 // Makes a group of the members at `places`, in this order, which must contain this rank: over
 // shared memory on one host, otherwise over TCP between hosts. Collective for these members. key:
-// equal on all of them, and used once. Throws CommError as World::group() does, and ConfigError
-// if the members are on several hosts and no address for connections between hosts is known.
+// equal on all of them, and used once. abandoned: while the call waits for members, another thread
+// may set it; then it throws CommError. Throws CommError, too, with the names of the members that
+// do not come within the timeout, and ConfigError if the members are on several hosts and no
+// address for connections between hosts is known.
 GroupConnection connect(const GroupMembers& members, const std::string& key,
-                        const std::vector<int>& places);
+                        const std::vector<int>& places, const std::atomic<bool>& abandoned);
 
 }  // namespace colossal::python

@@ -4,19 +4,18 @@
 #include <Python.h>
 
 #include <numeric>
-#include <string_view>
 #include <utility>
 
 #include "colossal/base/error.h"
 #include "colossal/comm/law.h"
 #include "colossal/python/flat_tensors.h"
+#include "colossal/python/gathering.h"
 #include "colossal/python/reduction.h"
 
 namespace colossal::python {
 namespace {
 
 using c10d::OpType;
-using Body = GroupCalls::Body;
 
 // While this exists, the thread does without Python's lock, if it has it: another thread may need
 // the lock for what this one waits for, such as a callback of a Future.
@@ -35,55 +34,10 @@ class WithoutPythonLock {
   PyThreadState* state_ = nullptr;
 };
 
-// Checks the arguments of a call of `function`.
-template <typename Check>
-void check_arguments(const char* function, const Check& check) {
-  translate_errors(function, check);
-}
-
-std::vector<int64_t> equal_counts(const comm::Group& group, int64_t count) {
-  return std::vector<int64_t>(group.size(), count);
-}
-
-// Returns counts of zero but for `place`.
-std::vector<int64_t> counts_at(const comm::Group& group, int64_t place, int64_t count) {
-  std::vector<int64_t> counts = equal_counts(group, 0);
-  counts[place] = count;
-  return counts;
-}
-
-// tensor <- the tensor of rank `root`
-void broadcast(const at::Tensor& tensor, int root, const comm::Group& group) {
-  // From this size on, all ranks reading the root's memory beats a chain of messages.
-  constexpr size_t kMessageBytes = size_t{128} << 10;
-  const bool shares_memory = std::string_view(group.backend()) == "shm";
-  if (!shares_memory || tensor.nbytes() <= kMessageBytes) {
-    return comm::broadcast(tensor, root, group, kReason);
-  }
-  comm::all_gather(tensor, counts_at(group, root, tensor.numel()), group, kReason);
-}
-
-// parts <- the inputs of all ranks, where counts[rank] elements are in the part of a rank.
-void gather_parts(const at::Tensor& parts, const at::Tensor& input,
-                  const std::vector<int64_t>& counts, const comm::Group& group) {
-  const int64_t begin = comm::offsets_of(counts)[group.rank()];
-  const at::Tensor own = parts.narrow(0, begin, counts[group.rank()]);
-  if (own.const_data_ptr() != input.const_data_ptr() || !input.is_contiguous()) {
-    own.copy_(input.reshape(-1));
-  }
-  comm::all_gather(parts, counts, group, kReason);
-}
-
-void gather_into(const at::Tensor& output, const at::Tensor& input, const comm::Group& group) {
-  const at::Tensor parts = flattened(output);
-  gather_parts(parts, input, equal_counts(group, input.numel()), group);
-  copy_back(parts, output);
-}
-
 void scatter_reduction(const at::Tensor& input, const at::Tensor& output, ReduceOperation operation,
                        const comm::Group& group) {
   const at::Tensor part = flattened(output);
-  reduce_scatter(flattened(input), part, equal_counts(group, part.numel()), operation, group);
+  reduce_scatter(flattened(input), part, std::vector(group.size(), part.numel()), operation, group);
   copy_back(part, output);
 }
 
@@ -119,8 +73,9 @@ ProcessGroup::ProcessGroup(GroupMembers members)
   translate_errors("init_process_group", [&] { meet(members_); });
   std::vector<int> everyone(size_);
   std::iota(everyone.begin(), everyone.end(), 0);
-  collective_ = std::make_shared<GroupCalls>(
-      [this, everyone] { return connect(members_, "collectives", everyone); });
+  collective_ = std::make_shared<GroupCalls>([this, everyone](const std::atomic<bool>& abandoned) {
+    return connect(members_, "collectives", everyone, abandoned);
+  });
   translate_errors("init_process_group", [&] { collective_->connect_now(); });
 }
 
@@ -163,10 +118,10 @@ void ProcessGroup::abort_if(bool (*choose)(const GroupCalls& calls)) {
   }
 }
 
-ProcessGroup::WorkPointer ProcessGroup::issue(GroupCalls::Call call, Body body) {
+ProcessGroup::WorkPointer ProcessGroup::issue(GroupCalls::Call call, GroupCalls::Body body) {
   ++collectives_;
   std::shared_ptr<GroupCalls> calls;
-  check_arguments(call.function.c_str(), [&] {
+  translate_errors(call.function, [&] {
     const std::lock_guard lock(mutex_);
     calls = collective_;
     if (!calls) throw CommError(fmt::format("{} is destroyed", members_.name));
@@ -176,7 +131,7 @@ ProcessGroup::WorkPointer ProcessGroup::issue(GroupCalls::Call call, Body body) 
 
 ProcessGroup::WorkPointer ProcessGroup::broadcast(Tensors& tensors,
                                                   const c10d::BroadcastOptions& options) {
-  check_arguments("broadcast", [&] { only_one(tensors); });
+  translate_errors("broadcast", [&] { only_one(tensors); });
   const int root = static_cast<int>(options.rootRank);
   return issue({OpType::BROADCAST, "broadcast", tensors, options.asyncOp},
                [tensor = tensors[0], root](const comm::Group& group) {
@@ -188,7 +143,7 @@ ProcessGroup::WorkPointer ProcessGroup::broadcast(Tensors& tensors,
 
 ProcessGroup::WorkPointer ProcessGroup::allreduce(Tensors& tensors,
                                                   const c10d::AllreduceOptions& options) {
-  check_arguments("all_reduce", [&] {
+  translate_errors("all_reduce", [&] {
     only_one(tensors);
     check_reduction(options.reduceOp, tensors[0].scalar_type());
   });
@@ -202,7 +157,7 @@ ProcessGroup::WorkPointer ProcessGroup::allreduce(Tensors& tensors,
 
 ProcessGroup::WorkPointer ProcessGroup::allreduce_coalesced(
     Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
-  check_arguments("all_reduce_coalesced", [&] {
+  translate_errors("all_reduce_coalesced", [&] {
     if (tensors.empty()) throw ConfigError("no tensors: pass one or more");
     check_reduction(options.reduceOp, tensors[0].scalar_type());
   });
@@ -216,7 +171,7 @@ ProcessGroup::WorkPointer ProcessGroup::allreduce_coalesced(
 
 ProcessGroup::WorkPointer ProcessGroup::reduce(Tensors& tensors,
                                                const c10d::ReduceOptions& options) {
-  check_arguments("reduce", [&] {
+  translate_errors("reduce", [&] {
     only_one(tensors);
     check_reduction(options.reduceOp, tensors[0].scalar_type());
   });
@@ -232,7 +187,7 @@ ProcessGroup::WorkPointer ProcessGroup::reduce(Tensors& tensors,
 
 ProcessGroup::WorkPointer ProcessGroup::allgather(TensorLists& outputs, Tensors& inputs,
                                                   const c10d::AllgatherOptions& options) {
-  check_arguments("all_gather", [&] {
+  translate_errors("all_gather", [&] {
     only_one(inputs);
     check_count("output lists", std::ssize(outputs), 1);
     check_count("output tensors", std::ssize(outputs[0]), size_);
@@ -240,10 +195,7 @@ ProcessGroup::WorkPointer ProcessGroup::allgather(TensorLists& outputs, Tensors&
   });
   return issue({OpType::ALLGATHER, "all_gather", outputs[0], options.asyncOp},
                [outputs = outputs[0], input = inputs[0]](const comm::Group& group) {
-                 const std::vector<int64_t> counts = counts_of(outputs);
-                 const at::Tensor parts = at::empty({comm::total(counts)}, input.options());
-                 gather_parts(parts, input, counts, group);
-                 divide_among(parts, outputs);
+                 python::all_gather(outputs, input, group);
                });
 }
 
@@ -255,7 +207,7 @@ ProcessGroup::WorkPointer ProcessGroup::_allgather_base(at::Tensor& output, at::
 
 ProcessGroup::WorkPointer ProcessGroup::allgather_into_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
-  check_arguments("all_gather_single", [&] {
+  translate_errors("all_gather_single", [&] {
     check_count("output tensors", std::ssize(outputs), std::ssize(inputs));
     for (size_t i = 0; i < inputs.size(); ++i) {
       check_same_type(inputs[i], outputs[i]);
@@ -265,7 +217,7 @@ ProcessGroup::WorkPointer ProcessGroup::allgather_into_tensor_coalesced(
   return issue({OpType::_ALLGATHER_BASE, "all_gather_single", outputs, options.asyncOp},
                [outputs, inputs](const comm::Group& group) {
                  for (size_t i = 0; i < inputs.size(); ++i) {
-                   gather_into(outputs[i], inputs[i], group);
+                   python::all_gather(outputs[i], inputs[i], group);
                  }
                });
 }
@@ -274,7 +226,7 @@ ProcessGroup::WorkPointer ProcessGroup::gather(TensorLists& outputs, Tensors& in
                                                const c10d::GatherOptions& options) {
   const int root = static_cast<int>(options.rootRank);
   const bool receives = rank_ == root;
-  check_arguments("gather", [&] {
+  translate_errors("gather", [&] {
     only_one(inputs);
     check_count("output lists", std::ssize(outputs), receives ? 1 : 0);
     if (!receives) return;
@@ -284,11 +236,7 @@ ProcessGroup::WorkPointer ProcessGroup::gather(TensorLists& outputs, Tensors& in
   const Tensors results = receives ? outputs[0] : Tensors{};
   return issue({OpType::GATHER, "gather", results, options.asyncOp},
                [results, root, input = inputs[0]](const comm::Group& group) {
-                 const auto counts = results.empty() ? equal_counts(group, 0) : counts_of(results);
-                 const at::Tensor parts = at::empty({comm::total(counts)}, input.options());
-                 comm::all_to_all(flattened(input), counts_at(group, root, input.numel()), parts,
-                                  counts, group, kReason);
-                 divide_among(parts, results);
+                 python::gather(results, input, root, group);
                });
 }
 
@@ -296,7 +244,7 @@ ProcessGroup::WorkPointer ProcessGroup::scatter(Tensors& outputs, TensorLists& i
                                                 const c10d::ScatterOptions& options) {
   const int root = static_cast<int>(options.rootRank);
   const bool sends = rank_ == root;
-  check_arguments("scatter", [&] {
+  translate_errors("scatter", [&] {
     only_one(outputs);
     check_count("input lists", std::ssize(inputs), sends ? 1 : 0);
     if (!sends) return;
@@ -304,21 +252,13 @@ ProcessGroup::WorkPointer ProcessGroup::scatter(Tensors& outputs, TensorLists& i
     check_count("elements of this rank's input", inputs[0][rank_].numel(), outputs[0].numel());
   });
   return issue({OpType::SCATTER, "scatter", outputs, options.asyncOp},
-               [output = outputs[0], root,
-                inputs = sends ? inputs[0] : Tensors{}](const comm::Group& group) {
-                 const auto counts = inputs.empty() ? equal_counts(group, 0) : counts_of(inputs);
-                 const at::Tensor parts =
-                     inputs.empty() ? at::empty({0}, output.options()) : concatenated(inputs);
-                 const at::Tensor own = flattened(output);
-                 comm::all_to_all(parts, counts, own, counts_at(group, root, own.numel()), group,
-                                  kReason);
-                 copy_back(own, output);
-               });
+               [output = outputs[0], root, inputs = sends ? inputs[0] : Tensors{}](
+                   const comm::Group& group) { python::scatter(output, inputs, root, group); });
 }
 
 ProcessGroup::WorkPointer ProcessGroup::reduce_scatter(Tensors& outputs, TensorLists& inputs,
                                                        const c10d::ReduceScatterOptions& options) {
-  check_arguments("reduce_scatter", [&] {
+  translate_errors("reduce_scatter", [&] {
     only_one(outputs);
     check_count("input lists", std::ssize(inputs), 1);
     check_count("input tensors", std::ssize(inputs[0]), size_);
@@ -343,7 +283,7 @@ ProcessGroup::WorkPointer ProcessGroup::_reduce_scatter_base(
 
 ProcessGroup::WorkPointer ProcessGroup::reduce_scatter_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
-  check_arguments("reduce_scatter_single", [&] {
+  translate_errors("reduce_scatter_single", [&] {
     check_count("output tensors", std::ssize(outputs), std::ssize(inputs));
     for (size_t i = 0; i < inputs.size(); ++i) {
       check_same_type(inputs[i], outputs[i]);
@@ -364,7 +304,7 @@ ProcessGroup::WorkPointer ProcessGroup::alltoall_base(at::Tensor& output, at::Te
                                                       std::vector<int64_t>& input_rows,
                                                       const c10d::AllToAllOptions& options) {
   std::vector<int64_t> sent, received;
-  check_arguments("all_to_all_single", [&] {
+  translate_errors("all_to_all_single", [&] {
     sent = counts_by_rows(input, input_rows, size_);
     received = counts_by_rows(output, output_rows, size_);
     check_count("elements of this rank's output", received[rank_], sent[rank_]);
@@ -379,7 +319,7 @@ ProcessGroup::WorkPointer ProcessGroup::alltoall_base(at::Tensor& output, at::Te
 
 ProcessGroup::WorkPointer ProcessGroup::alltoall(Tensors& outputs, Tensors& inputs,
                                                  const c10d::AllToAllOptions& options) {
-  check_arguments("all_to_all", [&] {
+  translate_errors("all_to_all", [&] {
     check_count("output tensors", std::ssize(outputs), size_);
     check_count("input tensors", std::ssize(inputs), size_);
     check_count("elements of this rank's output", outputs[rank_].numel(), inputs[rank_].numel());
@@ -400,8 +340,8 @@ std::shared_ptr<GroupCalls> ProcessGroup::messages(int from, int to, int tag) {
   std::shared_ptr<GroupCalls>& calls = messages_[{from, to, tag}];
   if (!calls) {
     const std::string key = fmt::format("messages/{}/{}/{}", from, to, tag);
-    calls = std::make_shared<GroupCalls>([this, key, from, to] {
-      return connect(members_, key, {from, to});
+    calls = std::make_shared<GroupCalls>([this, key, from, to](const std::atomic<bool>& abandoned) {
+      return connect(members_, key, {from, to}, abandoned);
     });
   }
   return calls;
@@ -409,7 +349,7 @@ std::shared_ptr<GroupCalls> ProcessGroup::messages(int from, int to, int tag) {
 
 ProcessGroup::WorkPointer ProcessGroup::send(Tensors& tensors, int to, int tag) {
   std::shared_ptr<GroupCalls> calls;
-  check_arguments("send", [&] {
+  translate_errors("send", [&] {
     only_one(tensors);
     calls = messages(rank_, to, tag);
   });
@@ -421,7 +361,7 @@ ProcessGroup::WorkPointer ProcessGroup::send(Tensors& tensors, int to, int tag) 
 
 ProcessGroup::WorkPointer ProcessGroup::recv(Tensors& tensors, int from, int tag) {
   std::shared_ptr<GroupCalls> calls;
-  check_arguments("recv", [&] {
+  translate_errors("recv", [&] {
     only_one(tensors);
     calls = messages(from, rank_, tag);
   });

@@ -282,15 +282,6 @@ c10::DataPtr ShmBackend::shared_memory(const Call& call) {
   }
 }
 
-void ShmBackend::all_to_all(const Call& call, const at::Tensor& send, Counts send_counts,
-                            const at::Tensor& receive, Counts receive_counts) {
-  board_.show(call, {});
-  PointToPointBackend::all_to_all(call, send, send_counts, receive, receive_counts);
-  // A message counts as sent once it is in the ring. So a rank learns only here that all went well.
-  board_.next_phase(new_deadline());
-  board_.next_round();
-}
-
 void ShmBackend::barrier(const Call& call) {
   board_.show(call, {});
   board_.next_phase(new_deadline());

@@ -30,6 +30,8 @@ class ShmBackend final : public PointToPointBackend {
   void reduce_scatter(const Call& call, const at::Tensor& full, const at::Tensor& part,
                       Counts counts) override;
   void all_gather(const Call& call, const at::Tensor& full, Counts counts) override;
+  // Counts differ between ranks, so each rank shows its own in its slot, and the first slices of
+  // its parts. Further slices follow in as many rounds as the largest part of any rank needs.
   void all_to_all(const Call& call, const at::Tensor& send, Counts send_counts,
                   const at::Tensor& receive, Counts receive_counts) override;
   void barrier(const Call& call) override;

@@ -151,6 +151,8 @@ nn::BlockState Activations::run(int64_t index, nn::Block& block, const nn::Block
 }
 
 std::unique_ptr<SavedTensor> Activations::save(const at::Tensor& tensor) {
+  // Tensors of a tracer, such as torch.compile's, have no values to move.
+  if (tensor.unsafeGetTensorImpl()->is_python_dispatch()) return keep(tensor);
   if (chunks_.is_transient(tensor)) return std::make_unique<WeightReference>(chunks_, tensor);
   if (replay_) return replay_->save(tensor);
   if (auto cheap = save_recomputable(tensor)) return cheap;

@@ -1,7 +1,7 @@
 # What a wheel and a Debian package hold. The files lie as in a site-packages folder, and find LibTorch and Apache Arrow
 # beside them, in torch/lib and pyarrow, so that both packages hold the same files:
 #   colossal/bin/colossal  colossal/lib/libcolossal.so.N  colossal/lib/libcolossal_arrow.so    component program
-#   colossal/_core.*.so  colossal/_core.pyi                                                     component python
+#   colossal/_core.*.so  colossal/_core.pyi  colossal/_c10d.*.so                                component python
 set_target_properties(colossal_cli PROPERTIES INSTALL_RPATH "$ORIGIN/../lib;$ORIGIN/../../torch/lib")
 set_target_properties(colossal PROPERTIES INSTALL_RPATH "$ORIGIN/../../torch/lib")
 install(TARGETS colossal_cli RUNTIME DESTINATION colossal/bin COMPONENT program)
@@ -11,7 +11,7 @@ if(TARGET colossal_arrow)
   install(TARGETS colossal_arrow LIBRARY DESTINATION colossal/lib COMPONENT program)
 endif()
 if(TARGET colossal_python)
-  set_target_properties(colossal_python PROPERTIES INSTALL_RPATH "$ORIGIN/lib;$ORIGIN/../torch/lib")
+  set_target_properties(colossal_python colossal_c10d PROPERTIES INSTALL_RPATH "$ORIGIN/lib;$ORIGIN/../torch/lib")
   install(TARGETS colossal_python colossal_c10d LIBRARY DESTINATION colossal COMPONENT python)
   install(FILES ${CMAKE_BINARY_DIR}/python/colossal/_core.pyi DESTINATION colossal COMPONENT python)
 endif()

@@ -8,7 +8,8 @@ if torch.__version__.split("+")[0].rsplit(".", 1)[0] != _TORCH:
                       f"install torch=={_TORCH}.*, or the build of colossal for your torch")
 
 from ._core import (  # noqa: E402  (torch comes first: its libraries are then found)
-    Cluster, CommError, ConfigError, Error, IoError, ModuleEngine, NonFiniteError, __version__, connect)
+    Cluster, CommError, ConfigError, Error, IoError, LanguageModel, LanguageModelOptions, ModuleEngine, NonFiniteError,
+    __version__, connect)
 
-__all__ = ["Cluster", "CommError", "ConfigError", "Error", "IoError", "ModuleEngine", "NonFiniteError", "__version__",
-           "connect"]
+__all__ = ["Cluster", "CommError", "ConfigError", "Error", "IoError", "LanguageModel", "LanguageModelOptions",
+           "ModuleEngine", "NonFiniteError", "__version__", "connect"]

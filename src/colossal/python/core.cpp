@@ -24,6 +24,7 @@
 #include "colossal/engine/module_engine.h"
 #include "colossal/memory/memory_ledger.h"
 #include "colossal/mesh/parallel_context.h"
+#include "colossal/python/definitions.h"
 #include "colossal/python/tensor_caster.h"
 
 namespace nb = nanobind;
@@ -193,6 +194,7 @@ NB_MODULE(_core, module) {
   define_errors(module);
   define_cluster(module);
   define_module_engine(module);
+  define_language_model(module);
 }
 
 }  // namespace colossal::python

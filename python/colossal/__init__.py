@@ -9,6 +9,7 @@ import importlib
 _PLACES = {
     "boost": "_boosting", "gather": "_boosting", "rank": "_boosting", "Optimizer": "_boosting",
     "LLM": "_llm", "SamplingParams": "_llm", "Completion": "_llm",
+    "train": "_runs", "tune": "_runs", "plan": "_runs", "Plan": "_runs", "serve": "_serving",
     "Error": "_engine", "ConfigError": "_engine", "IoError": "_engine", "CommError": "_engine",
     "NonFiniteError": "_engine", "__version__": "_engine",
 }

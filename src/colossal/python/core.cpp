@@ -195,6 +195,7 @@ NB_MODULE(_core, module) {
   define_cluster(module);
   define_module_engine(module);
   define_language_model(module);
+  define_runs(module);
 }
 
 }  // namespace colossal::python

@@ -7,5 +7,7 @@ namespace colossal::python {
 
 // LanguageModel and Generation, for colossal.LLM.
 void define_language_model(nanobind::module_& module);
+// Training, tuning and plans of runs.
+void define_runs(nanobind::module_& module);
 
 }  // namespace colossal::python

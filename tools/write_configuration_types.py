@@ -50,7 +50,7 @@ def class_of(section):
 
 
 def field(name, types, text):
-    comment = textwrap.wrap(text, WIDTH, initial_indent="    # ", subsequent_indent="    # ")
+    comment = textwrap.wrap(text, WIDTH, initial_indent="    # ", subsequent_indent="    # ", break_on_hyphens=False)
     return "\n".join([*comment, f"    {name}: {' | '.join(sorted(types))}"])
 
 

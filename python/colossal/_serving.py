@@ -12,6 +12,7 @@ from ._engine import ConfigError, Error
 from ._runs import text_of
 
 _BAD_USAGE = 2
+_LINES_OF_ERROR = 20
 # What LLM calls settings, by the flags of `colossal serve`.
 _FLAGS = {"dtype": "precision.compute", "device": "parallel.device", "quantization": "quantize", "quantization_group": "quantize-group",
           "offload": "memory.offload_parameters", "nvme_path": "memory.nvme_path", "kv_dtype": "kv-type",
@@ -25,20 +26,19 @@ def serve(folder, **settings):
 
     The settings are those of LLM, and the flags of `colossal serve --help`: host, port, ranks, api_key_file, served_name,
     draft, tool_call_parser, drain_timeout, ... A flag without a value is True."""
-    program = subprocess.Popen([find_program(), "serve", os.fspath(folder), *_arguments(settings)], stderr=subprocess.PIPE,
-                               text=True, preexec_fn=_end_with_parent)
-    said = []
-    try:
-        for line in program.stderr:
-            print(line, end="", file=sys.stderr, flush=True)
-            said = [*said[-20:], line]
-        code = program.wait()
-    except KeyboardInterrupt:  # the program has got it, too, if a terminal sent it
-        program.send_signal(signal.SIGINT)
-        print(program.stderr.read(), end="", file=sys.stderr)
-        code = program.wait()
-    finally:
-        program.kill()
+    said, command = [], [find_program(), "serve", os.fspath(folder), *_arguments(settings)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=_end_with_parent) as program:
+        try:
+            for line in program.stderr:
+                print(line, end="", file=sys.stderr, flush=True)
+                said = [*said[-_LINES_OF_ERROR:], line]
+            code = program.wait()
+        except KeyboardInterrupt:  # the program has got it, too, if a terminal sent it
+            program.send_signal(signal.SIGINT)
+            print(program.stderr.read(), end="", file=sys.stderr)
+            code = program.wait()
+        finally:
+            program.kill()
     if code:
         raise (ConfigError if code == _BAD_USAGE else Error)("".join(said).strip() or f"colossal serve ended with {code}")
 

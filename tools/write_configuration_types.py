@@ -35,13 +35,14 @@ def type_of(values):
 
 
 def all_keys():
-    """{section: {name: ({type, ...}, help)}}, of training and of all tuning methods."""
+    """{section: {name: ([types], help)}}, of training and of all tuning methods."""
     sections = {}
     for method in ["", *tuning_methods()]:
         for key, _, _, values, text in key_helps(method):
             section, name = key.split(".", 1)
-            types, _ = sections.setdefault(section, {}).setdefault(name, (set(), text))
-            types.add(type_of(values))
+            types, _ = sections.setdefault(section, {}).setdefault(name, ([], text))
+            if type_of(values) not in types:
+                types.append(type_of(values))
     return sections
 
 
@@ -50,8 +51,10 @@ def class_of(section):
 
 
 def field(name, types, text):
+    if len(types) > 1:  # tuning methods take different words
+        types, text = ["str | list[str]"], "Depends on the method: docs/tuning.md has its values."
     comment = textwrap.wrap(text, WIDTH, initial_indent="    # ", subsequent_indent="    # ", break_on_hyphens=False)
-    return "\n".join([*comment, f"    {name}: {' | '.join(sorted(types))}"])
+    return "\n".join([*comment, *textwrap.wrap(f"{name}: {types[0]}", WIDTH, initial_indent="    ", subsequent_indent=" " * 8)])
 
 
 def main():

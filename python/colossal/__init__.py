@@ -2,13 +2,18 @@
 
     model, optimizer = colossal.boost(model, optimizer, zero=3)
 
+Models of the engine's own families generate texts, and are trained with the keys of run.toml:
+
+    colossal.LLM("DIR").generate("Hello", max_tokens=64).text
+    colossal.train(model={"preset": "gpt2-124m"}, data={"train": "corpus.jsonl"})
+
 Names are imported when they are first used: `import colossal` does not import torch.
 """
 import importlib
 
 _PLACES = {
     "boost": "_boosting", "gather": "_boosting", "rank": "_boosting", "Optimizer": "_boosting",
-    "LLM": "_llm", "SamplingParams": "_llm", "Completion": "_llm",
+    "LLM": "_llm", "SamplingParams": "_completions", "Completion": "_completions",
     "train": "_runs", "tune": "_runs", "plan": "_runs", "Plan": "_runs", "serve": "_serving",
     "Error": "_engine", "ConfigError": "_engine", "IoError": "_engine", "CommError": "_engine",
     "NonFiniteError": "_engine", "__version__": "_engine",

@@ -1,6 +1,5 @@
 """LLM: a model of a Hugging Face folder that generates texts and embeds them, in this process."""
 import atexit
-import dataclasses
 import json
 import threading
 import time
@@ -9,108 +8,13 @@ import weakref
 import numpy
 import torch
 
+from ._completions import Choice, Completion, Labels, Logprob, Piece, SamplingParams, ToolCall
 from ._engine import ConfigError, Error, LanguageModel, LanguageModelOptions
 
 _WAIT = 0.1  # seconds between looks for an interrupt
 _LONGEST_END = 5  # seconds that the end of the program waits for calls of other threads
 _MOST_TEXTS = 512  # in one request for embeddings
 _open = weakref.WeakSet()
-
-
-@dataclasses.dataclass
-class SamplingParams:
-    """How a text is generated. None: as the model's folder says (generation_config.json), or as the server does without it.
-    The names and the ranges are those of the fields of POST /v1/completions."""
-    max_tokens: int | None = None  # 16, or in a chat as many as there is room for
-    min_tokens: int | None = None
-    temperature: float | None = None  # 0: the most likely token
-    top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    typical_p: float | None = None
-    seed: int | None = None  # None: another one for each call
-    n: int | None = None  # answers for each prompt, in Completion.choices
-    best_of: int | None = None  # answers that are generated, of which the n most likely are returned
-    use_beam_search: bool | None = None  # with best_of beams
-    length_penalty: float | None = None
-    early_stopping: bool | str | None = None
-    repetition_penalty: float | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    no_repeat_ngram_size: int | None = None
-    logit_bias: dict | None = None  # token -> bias
-    allowed_token_ids: list | None = None
-    suppress_tokens: list | None = None
-    bad_words: list | None = None
-    stop: str | list | None = None  # texts that end the answer
-    stop_token_ids: list | None = None
-    include_stop_str_in_output: bool | None = None
-    ignore_eos: bool | None = None
-    skip_special_tokens: bool | None = None
-    logprobs: int | None = None  # how many of the most likely tokens, too; 0: of the generated tokens alone
-    prompt_logprobs: int | None = None
-    response_format: dict | None = None  # {"type": "json_object"} or {"type": "json_schema", "json_schema": {"schema": ...}}
-    structured_outputs: dict | None = None  # {"json": schema}, {"regex": text}, {"choice": texts} or {"grammar": GBNF}
-    add_special_tokens: bool | None = None  # of prompts that are texts
-    truncate_prompt_tokens: int | None = None  # keeps the last tokens of a longer prompt
-    priority: int | None = None
-    cache_salt: str | None = None
-
-    def _fields(self):
-        return {name: value for name, value in vars(self).items() if value is not None}
-
-
-@dataclasses.dataclass
-class Logprob:
-    """The natural logarithm of a token's probability, before sampling."""
-    token_id: int
-    logprob: float
-    rank: int  # 1: the most likely token
-    top: list  # (token, logprob) of the most likely tokens
-
-
-@dataclasses.dataclass
-class ToolCall:
-    id: str
-    name: str
-    arguments: str  # JSON
-
-
-@dataclasses.dataclass
-class Choice:
-    """One answer to a prompt."""
-    text: str
-    token_ids: list  # without the token that ended the answer
-    finish_reason: str  # "stop", "length" or "tool_calls"
-    stop_string: str  # that ended the answer; "": none did
-    reasoning: str  # of a chat: what the model wrote for itself
-    tool_calls: list
-    logprobs: list | None  # a Logprob for each token
-    beam_score: float
-
-
-@dataclasses.dataclass
-class Completion:
-    """The answers to a prompt. Its text, token_ids, ... are those of the first of `choices`."""
-    prompt_token_ids: list
-    choices: list
-    cached_tokens: int  # of the prompt: found in the prefix cache
-    prompt_logprobs: list | None  # a Logprob for each token of the prompt; None for the first
-
-    def __getattr__(self, name):
-        if name.startswith("_") or name not in Choice.__dataclass_fields__:
-            raise AttributeError(f"Completion has no {name}")
-        return getattr(self.choices[0], name)
-
-
-class Piece(str):
-    """A text that was added to an answer, in a stream."""
-    index: int  # of the answer, if n > 1
-    token_ids: list
-    reasoning: str
-    logprobs: list | None
-    tool_calls: list  # what was added to calls: (index, id, name or None, arguments)
-    finish_reason: str | None  # of the last piece of an answer
 
 
 class Stream:
@@ -125,11 +29,14 @@ class Stream:
 
     def __next__(self):
         while not self._parts:
-            if self._generation is None or self._generation.finished():
+            if self._generation is None:
                 raise StopIteration
-            with self._llm._inside:
-                self._generation.wait(_WAIT)
-            self._parts = self._generation.take_parts()
+            if not self._generation.finished():
+                with self._llm._inside:
+                    self._generation.wait(_WAIT)
+            self._parts = self._generation.take_parts()  # raises if it has failed
+            if not self._parts and self._generation.finished():
+                raise StopIteration
         return self._piece(self._parts.pop(0))
 
     def _piece(self, part):
@@ -175,12 +82,17 @@ class LLM:
     batch_invariant     whether each answer is bitwise independent of the other prompts
     generation_config   fields in the place of those of the folder's generation_config.json
     adapters            {name: peft folder}
+    draft               the folder of a smaller model with the same tokenizer, which proposes tokens; texts stay the same
+    speculate           "none", "lookup" (proposes what followed the same tokens before) or "eagle" (`draft` is a head that
+                        `colossal tune draft_head` has trained)
+    num_drafts          most tokens that are proposed at a time
 
     Functions may be called from several threads at once: the engine generates their texts together."""
 
     def __init__(self, folder, *, dtype="auto", quantization="auto", quantization_group=None, device="auto", offload="none",
                  nvme_path="", kv_dtype="auto", kv_bytes=None, max_model_len=0, max_num_seqs=64, max_batch_tokens=512,
-                 prefix_cache=True, batch_invariant=False, generation_config=None, adapters=None):
+                 prefix_cache=True, batch_invariant=False, generation_config=None, adapters=None, draft="", speculate="none",
+                 num_drafts=4):
         options = LanguageModelOptions()
         options.folder, options.dtype, options.device = str(folder), dtype, device
         options.quantization, options.quantization_group = quantization, quantization_group
@@ -189,6 +101,7 @@ class LLM:
         options.max_model_len, options.max_num_seqs, options.max_batch_tokens = max_model_len, max_num_seqs, max_batch_tokens
         options.prefix_cache, options.batch_invariant = prefix_cache, batch_invariant
         options.generation_config = "" if generation_config is None else json.dumps(generation_config)
+        options.draft, options.speculate, options.num_drafts = str(draft), speculate, num_drafts
         options.adapters = [(name, str(path)) for name, path in (adapters or {}).items()]
         self._inside = _Inside()
         self._model = LanguageModel(options)
@@ -206,25 +119,26 @@ class LLM:
         found = self._answers(self._open_model().complete, bodies)
         return found[0] if is_one else found
 
-    def chat(self, messages, sampling=None, *, tools=None, adapter=None, template=None, **settings):
+    def chat(self, messages, sampling=None, *, tools=None, tool_choice=None, adapter=None, template=None, **settings):
         """Answers a conversation, by the model's chat template. Returns a Completion, or a list for several conversations.
 
-        messages  a list of {"role": ..., "content": ...}, or a list of such lists
-        tools     functions that the model may call, as in OpenAI's API; calls are in Completion.tool_calls
-        template  variables of the chat template, such as {"enable_thinking": False}"""
+        messages     a list of {"role": ..., "content": ...}, or a list of such lists
+        tools        functions that the model may call, as in OpenAI's API; calls are in Completion.tool_calls
+        tool_choice  "auto", "none", "required", or a function that it must call
+        template     variables of the chat template, such as {"enable_thinking": False}"""
         is_one = bool(messages) and isinstance(messages[0], dict)
         conversations = [messages] if is_one else list(messages)
-        bodies = [self._chat_body(each, one, tools, adapter, template)
+        bodies = [self._chat_body(each, one, tools, tool_choice, adapter, template)
                   for each, one in zip(conversations, _each(sampling, settings, len(conversations)))]
         found = self._answers(self._open_model().chat, bodies)
         return found[0] if is_one else found
 
-    def stream(self, prompt, sampling=None, *, tools=None, adapter=None, template=None, **settings):
+    def stream(self, prompt, sampling=None, *, tools=None, tool_choice=None, adapter=None, template=None, **settings):
         """The answer to a prompt or, if it is a list of messages, to a conversation, piece by piece: an iterator of texts."""
         sampling = _each(sampling, settings, 1)[0]
         has_logprobs = sampling.logprobs is not None
         if isinstance(prompt, list) and prompt and isinstance(prompt[0], dict):
-            body, start = self._chat_body(prompt, sampling, tools, adapter, template), self._open_model().chat
+            body, start = self._chat_body(prompt, sampling, tools, tool_choice, adapter, template), self._open_model().chat
         else:
             prompts, is_one = _as_prompts(prompt)
             if not is_one:
@@ -244,9 +158,23 @@ class LLM:
         texts, is_one = _as_prompts(texts)
         fields = {"pooling": pooling, "normalize": normalize, "dimensions": dimensions, "truncate_prompt_tokens": truncate,
                   "model": adapter}
-        bodies = [{"input": texts[i:i + _MOST_TEXTS], **fields} for i in range(0, len(texts), _MOST_TEXTS)]
+        bodies = [{"input": part, **fields} for part in _parts(texts)]
         found = numpy.concatenate(self._results(self._open_model().embed, bodies, _take_embeddings) or [numpy.zeros((0, 0), "float32")])
         return found[0] if is_one else found
+
+    def classify(self, texts, *, truncate=None, adapter=None):
+        """What a model with labels says of texts, or of pairs of texts (tuples): the Labels of one, or a list for several."""
+        is_one = isinstance(texts, (str, tuple))
+        texts = [texts] if is_one else list(texts)
+        field = "pairs" if texts and isinstance(texts[0], tuple) else "input"
+        found = self._scored(self._open_model().classify, [{field: part} for part in _parts(texts)], truncate, adapter)
+        found = [Labels(each.get("label"), each["probs"]) for each in found]
+        return found[0] if is_one else found
+
+    def score(self, query, texts, *, truncate=None, adapter=None):
+        """The relevance of each text to a query, from 0 to 1, by a model with one score: an array."""
+        bodies = [{"text_1": query, "text_2": part} for part in _parts(texts)]
+        return numpy.array([each["score"] for each in self._scored(self._open_model().score, bodies, truncate, adapter)])
 
     def encode(self, text):
         """The tokens of a text, as a prompt has them."""
@@ -267,6 +195,11 @@ class LLM:
     def max_model_len(self):
         """Most tokens of a prompt and its answer together."""
         return self._open_model().max_model_len
+
+    @property
+    def statistics(self):
+        """What the engine has done so far: prompt_tokens, generated_tokens, cached_tokens, steps, ...; and running, waiting."""
+        return self._open_model().statistics()
 
     def close(self):
         """Ends what is being generated, and frees the model. Other calls then raise an error."""
@@ -292,13 +225,17 @@ class LLM:
                 model.cancel(generation)
 
     def _asked(self, sampling, adapter):
-        return {**sampling._fields(), "model": adapter}
+        return {**sampling.fields(), "model": adapter}
 
-    def _chat_body(self, messages, sampling, tools, adapter, template):
+    def _chat_body(self, messages, sampling, tools, tool_choice, adapter, template):
         fields = self._asked(sampling, adapter)
         if sampling.logprobs is not None:
             fields |= {"logprobs": True, "top_logprobs": sampling.logprobs}
-        return {"messages": messages, "tools": tools, "chat_template_kwargs": template, **fields}
+        return {"messages": messages, "tools": tools, "tool_choice": tool_choice, "chat_template_kwargs": template, **fields}
+
+    def _scored(self, start, bodies, truncate, adapter):
+        bodies = [{**body, "truncate_prompt_tokens": truncate, "model": adapter} for body in bodies]
+        return [each for answer in self._results(start, bodies, _take_answer) for each in answer["data"]]
 
     def _answers(self, start, bodies):
         found = self._results(start, bodies, _take_answers)
@@ -344,6 +281,17 @@ def _take_embeddings(generation):
     while not generation.finished():
         generation.wait(_WAIT)
     return generation.take_embeddings().numpy()
+
+
+def _take_answer(generation):
+    while not generation.finished():
+        generation.wait(_WAIT)
+    return json.loads(generation.take_answer())
+
+
+def _parts(texts):
+    """Texts of one request after the other."""
+    return [texts[i:i + _MOST_TEXTS] for i in range(0, len(texts), _MOST_TEXTS)]
 
 
 def _completion(parts, body):

@@ -258,7 +258,8 @@ class Scheduler(TypedDict, total=False):
     # How the learning rate changes after the warm-up. cosine: decreases along half a cosine. linear: decreases along a line.
     # constant: does not change. wsd: stays at the peak, and decreases in the last steps, so that the length of the run can be
     # chosen late. docs/optimizers.md draws all.
-    name: Literal["cosine", "linear", "constant", "cosine_restarts", "polynomial", "flat_cosine", "exponential", "step", "multistep", "inverse_sqrt", "power", "wsd", "one_cycle"]
+    name: Literal["cosine", "linear", "constant", "cosine_restarts", "polynomial", "flat_cosine", "exponential", "step",
+        "multistep", "inverse_sqrt", "power", "wsd", "one_cycle"]
     # Number of warm-up steps at the start, over which the learning rate increases linearly: step n has n / warmup_steps of
     # the peak. The step after the warm-up has the peak rate again.
     warmup_steps: int
@@ -432,8 +433,8 @@ class Log(TypedDict, total=False):
 class Tune(TypedDict, total=False):
     # Number of epochs: how many times to train on each sample. Ignored if train.steps is given.
     epochs: float
-    # The loss function: nll, dft. docs/tuning.md has the formulas.
-    loss_type: str | list[Literal["aot", "aot_unpaired", "apo_down", "apo_zero", "bco_pair", "discopop", "exo_pair", "hinge", "ipo", "nca_pair", "robust", "sft", "sigmoid", "sigmoid_norm", "sppo_hard"]] | str | list[Literal["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo"]] | str | list[Literal["kto", "apo_zero_unpaired"]] | str | list[Literal["nll", "dft"]] | str | list[Literal["sigmoid", "hinge", "ipo", "simpo"]]
+    # Depends on the method: docs/tuning.md has its values.
+    loss_type: str | list[str]
     # For conversations. true: compute the loss only on what the assistant says, as the template marks it with {% generation
     # %}.
     assistant_only_loss: bool

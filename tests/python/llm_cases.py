@@ -14,23 +14,37 @@ import unittest
 
 import numpy
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
 
 import colossal
-from tiny_models import make_model
+from tiny_models import make_classifier, make_model
 
 COLOSSAL = os.environ["COLOSSAL"]
 PROMPTS = ["The quick", "naïve 日本", "lazy dog. The", "1"]
 
+HERMES = """{% if tools %}<|system|>
+{% for tool in tools %}{{ tool | tojson }}
+{% endfor %}Call by <tool_call>{"name": <name>, "arguments": <arguments>}</tool_call><|end|>
+{% endif %}{% for message in messages %}<|{{ message.role }}|>
+{{ message.content or '' }}{% for call in message.tool_calls or [] %}
+<tool_call>
+{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}
+</tool_call>{% endfor %}<|end|>
+{% endfor %}{% if add_generation_prompt %}<|assistant|>
+{% endif %}"""
+WEATHER = {"type": "function", "function": {"name": "weather", "description": "of a city", "parameters": {
+    "type": "object", "properties": {"city": {"type": "string", "maxLength": 6}, "unit": {"enum": ["C", "F"]}},
+    "required": ["city", "unit"]}}}
+
 
 class LLMTest(unittest.TestCase):
-    family = "llama"
+    family, positions = "llama", 256
 
     @classmethod
     def setUpClass(cls):
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="colossal-test-"))
         cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
-        make_model(cls.folder, cls.family)
+        make_model(cls.folder, cls.family, cls.positions)
         cls.tokenizer = AutoTokenizer.from_pretrained(cls.folder)
         cls.reference = AutoModelForCausalLM.from_pretrained(cls.folder, dtype=torch.float32)
         cls.llm = colossal.LLM(cls.folder)
@@ -43,9 +57,9 @@ class LLMTest(unittest.TestCase):
     def await_end(self):
         """Until nothing is being generated any more."""
         deadline = time.monotonic() + 20
-        while self.llm._model.running() and time.monotonic() < deadline:
+        while self.llm.statistics.running and time.monotonic() < deadline:
             time.sleep(0.01)
-        self.assertEqual(self.llm._model.running(), 0)
+        self.assertEqual(self.llm.statistics.running, 0)
 
     def ids(self, text):
         return self.tokenizer(text).input_ids
@@ -139,6 +153,8 @@ class Generate(LLMTest):
 
 
 class Stream(LLMTest):
+    positions = 8192
+
     def test_pieces_are_the_whole(self):
         for settings in ({"temperature": 0}, {"temperature": 0.8, "seed": 2, "logprobs": 1}):
             whole = self.llm.generate("The quick", max_tokens=40, **settings)
@@ -152,12 +168,14 @@ class Stream(LLMTest):
 
     def test_closing_it_ends_the_request(self):
         for end in (lambda stream: stream.close(), lambda stream: None):  # the second: it is dropped
-            stream = self.llm.stream("The quick", temperature=0, max_tokens=200, ignore_eos=True)
+            before = self.llm.statistics.generated_tokens
+            stream = self.llm.stream("The quick", temperature=0, max_tokens=8000, ignore_eos=True)
             next(stream)
             end(stream)
             del stream
             gc.collect()
             self.await_end()
+            self.assertLess(self.llm.statistics.generated_tokens - before, 8000)
         stream = self.llm.stream("The quick", max_tokens=200)
         stream.close()
         self.assertEqual(list(stream), [])
@@ -185,6 +203,47 @@ class Chat(LLMTest):
         self.assertEqual([entry.top[0][0] for entry in answer.logprobs], answer.token_ids)
 
 
+class Tools(unittest.TestCase):
+    def test_calls(self):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="colossal-test-"))
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        make_model(folder, positions=1024, template=HERMES)
+        messages = [{"role": "user", "content": "The fox"}]
+        settings = {"tools": [WEATHER], "tool_choice": "required", "parallel_tool_calls": False, "max_tokens": 400, "seed": 1}
+        with colossal.LLM(folder) as llm:
+            answer = llm.chat(messages, **settings)
+            pieces = list(llm.stream(messages, **settings))
+        call = answer.tool_calls[0]
+        self.assertEqual((call.name, answer.finish_reason, answer.text), ("weather", "tool_calls", ""))
+        self.assertIn(json.loads(call.arguments)["unit"], ("C", "F"))
+        added = [each for piece in pieces for each in piece.tool_calls if each[0] == 0]
+        self.assertEqual("".join(arguments for _, _, _, arguments in added), call.arguments)
+        ids = AutoTokenizer.from_pretrained(folder).apply_chat_template(messages, tools=[WEATHER], add_generation_prompt=True,
+                                                                       return_dict=False)
+        self.assertEqual(answer.prompt_token_ids, ids)
+
+
+class Classify(unittest.TestCase):
+    def test_labels_are_those_of_transformers(self):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="colossal-test-"))
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        for labels in (["bad", "good", "odd"], ["score"]):
+            make_classifier(folder, labels)
+            tokenizer, reference = AutoTokenizer.from_pretrained(folder), AutoModelForSequenceClassification.from_pretrained(folder)
+            with torch.no_grad():
+                expected = torch.cat([reference(**tokenizer(text, return_tensors="pt")).logits for text in PROMPTS])
+            with colossal.LLM(folder, dtype="fp32") as llm:
+                found = llm.classify(PROMPTS)
+                with self.assertRaisesRegex(colossal.ConfigError, "predicts no next token"):
+                    llm.generate("a")
+                if len(labels) == 1:
+                    self.assertEqual(llm.score("The", PROMPTS).shape, (len(PROMPTS),))
+            if len(labels) > 1:
+                expected = expected.softmax(-1)
+                self.assertEqual([each.label for each in found], [labels[index] for index in expected.argmax(-1)])
+            numpy.testing.assert_allclose([each.probabilities for each in found], expected.numpy(), atol=1e-5)
+
+
 class Embed(LLMTest):
     def states(self, text):
         with torch.no_grad():
@@ -209,6 +268,8 @@ class Embed(LLMTest):
 
 
 class Life(LLMTest):
+    positions = 8192
+
     def test_threads(self):
         expected = [answer.text for answer in self.llm.generate(PROMPTS, temperature=0, max_tokens=30)]
         found = {}
@@ -227,19 +288,21 @@ class Life(LLMTest):
         expected = self.llm.generate("The quick", temperature=0).text
         timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
         timer.start()
+        before = self.llm.statistics.generated_tokens
         with self.assertRaises(KeyboardInterrupt):
-            for _ in range(1000):
-                self.llm.generate(PROMPTS * 8, temperature=0, max_tokens=200, ignore_eos=True)
+            self.llm.generate(PROMPTS * 8, temperature=0, max_tokens=8000, ignore_eos=True)
         timer.join()
         self.assertEqual(self.llm.generate("The quick", temperature=0).text, expected)
         self.await_end()
+        self.assertLess(self.llm.statistics.generated_tokens - before, 8 * len(PROMPTS) * 8000)
 
     def test_close_ends_what_is_running(self):
         with colossal.LLM(self.folder) as llm:
-            stream = llm.stream("The quick", max_tokens=200, ignore_eos=True)
+            stream = llm.stream("The quick", max_tokens=8000, ignore_eos=True)
             next(stream)
-        with self.assertRaisesRegex(colossal.Error, "closed before this was complete"):
-            list(stream)
+        for _ in range(2):
+            with self.assertRaisesRegex(colossal.Error, "closed before this was complete"):
+                list(stream)
         with self.assertRaisesRegex(colossal.Error, "this LLM is closed"):
             llm.generate("The quick")
         llm.close()
@@ -248,9 +311,9 @@ class Life(LLMTest):
         program = f"""
 import colossal, threading
 llm = colossal.LLM({str(self.folder)!r})
-stream = llm.stream("The quick", max_tokens=240, ignore_eos=True)
+stream = llm.stream("The quick", max_tokens=8000, ignore_eos=True)
 print(len(next(stream)) > 0, flush=True)
-threading.Thread(target=llm.generate, args=("The",), kwargs={{"max_tokens": 240, "ignore_eos": True}}, daemon=True).start()
+threading.Thread(target=llm.generate, args=("The",), kwargs={{"max_tokens": 8000, "ignore_eos": True}}, daemon=True).start()
 """
         for _ in range(3):
             ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
@@ -260,6 +323,36 @@ threading.Thread(target=llm.generate, args=("The",), kwargs={{"max_tokens": 240,
         with colossal.LLM(self.folder, generation_config={"do_sample": False, "max_new_tokens": 3}) as llm:
             answer = llm.generate("The quick")
         self.assertEqual(answer.token_ids, self.greedy(self.ids("The quick"), 3))
+
+    def test_adapters_are_those_of_the_command(self):
+        pairs = self.folder / "pairs.jsonl"
+        pairs.write_text("".join(json.dumps({"prompt": f"The {i}", "completion": " quick fox"}) + "\n" for i in range(8)))
+        run = colossal.tune("sft", model={"path": self.folder}, data={"train": pairs, "sequence_length": 32}, adapter={"kind": "lora", "rank": 4},
+                            optimizer={"learning_rate": 0.05}, train={"steps": 20, "global_batch": 4, "threads": 1},
+                            precision={"compute": "fp32"}, checkpoint={"directory": self.folder / "checkpoints"},
+                            log={"directory": self.folder / "log"})
+        expected = subprocess.run([COLOSSAL, "generate", str(self.folder), f"--adapter={run.checkpoint}", "--prompt=The 3", "--temperature=0",
+                                   "--max-new-tokens=8"], check=True, capture_output=True, text=True).stdout
+        without = self.llm.generate("The 3", temperature=0, max_tokens=8).text
+        with colossal.LLM(self.folder, adapters={"tuned": run.checkpoint}) as llm:
+            found = llm.generate("The 3", temperature=0, max_tokens=8, adapter="tuned").text
+            self.assertEqual(llm.generate("The 3", temperature=0, max_tokens=8).text, without)
+            llm.unload_adapter("tuned")
+            with self.assertRaisesRegex(colossal.ConfigError, "is not served"):
+                llm.generate("The 3", adapter="tuned")
+        self.assertEqual(f"The 3{found}\n", expected)
+        self.assertNotEqual(found, without)
+
+    def test_speculation_changes_no_text(self):
+        expected = self.llm.generate(PROMPTS, temperature=0, max_tokens=30)
+        for options in ({"speculate": "lookup"}, {"draft": self.folder, "num_drafts": 2}):
+            with colossal.LLM(self.folder, **options) as llm:
+                self.assertEqual([answer.token_ids for answer in llm.generate(PROMPTS, temperature=0, max_tokens=30)],
+                                 [answer.token_ids for answer in expected])
+                if "draft" in options:  # the model itself: all its tokens are right
+                    self.assertGreater(llm.statistics.accepted_tokens, 0)
+        with self.assertRaisesRegex(colossal.ConfigError, "speculate=eagle, draft="):
+            colossal.LLM(self.folder, speculate="eagle")
 
     def test_int8(self):
         with colossal.LLM(self.folder, dtype="bf16", quantization="int8", kv_dtype="int8", kv_bytes="8MiB", max_model_len=64) as llm:

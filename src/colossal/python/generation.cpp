@@ -15,7 +15,7 @@ class Reply : public server::Reply {
  public:
   explicit Reply(std::shared_ptr<Generation> generation) : generation_(std::move(generation)) {}
   void send(int status, std::string_view, std::string body, server::Headers) override {
-    if (status == kOk) return generation_->finish();
+    if (status == kOk) return generation_->finish(std::move(body));
     const server::Json json = server::Json::parse(body, nullptr, /*allow_exceptions=*/false);
     // The server would be stopping.
     if (status == kClosed)
@@ -92,8 +92,9 @@ void Generation::add(std::vector<float> embedding) {
   embeddings_.push_back(std::move(embedding));
 }
 
-void Generation::finish() {
+void Generation::finish(std::string answer) {
   const std::lock_guard lock(mutex_);
+  answer_ = std::move(answer);
   finished_ = true;
   changed_.notify_all();
 }
@@ -128,6 +129,12 @@ std::vector<std::vector<float>> Generation::take_embeddings() {
   const std::lock_guard lock(mutex_);
   throw_failure();
   return std::exchange(embeddings_, {});
+}
+
+std::string Generation::take_answer() {
+  const std::lock_guard lock(mutex_);
+  throw_failure();
+  return std::exchange(answer_, {});
 }
 
 bool Generation::finished() const {

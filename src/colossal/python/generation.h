@@ -1,4 +1,4 @@
-// Work that a LanguageModel does for one call of Python: generated texts, or embeddings. The
+// Work that a LanguageModel does for one call of Python: generated texts, embeddings or labels. The
 // engine's thread adds what it makes; the caller's thread takes it, waiting in between. No callback
 // enters Python, so that the engine never waits for Python's lock.
 #pragma once
@@ -33,19 +33,21 @@ struct AnswerPart {
 class Generation {
  public:
   // For the engine's side: add results, or end the work with an error. status: as of HTTP.
+  // answer: JSON, of work that ends with a single one.
   void add(AnswerPart part);
   void add(std::vector<float> embedding);
-  void finish();
+  void finish(std::string answer = {});
   void fail(int status, std::string message);
   // Sets what cancel() calls.
   void on_cancel(std::function<void()> action);
 
   // Waits until there is something to take, the work is finished, or `seconds` have passed.
   void wait(double seconds);
-  // Return what was added since the last call. Throw ConfigError if the request was wrong, and
-  // Error if the engine failed.
+  // Return what was added since the last call, or the answer of finish(). Throw ConfigError if the
+  // request was wrong, and Error if the engine failed.
   std::vector<AnswerPart> take_parts();
   std::vector<std::vector<float>> take_embeddings();
+  std::string take_answer();
   // Returns whether nothing more will be added.
   bool finished() const;
   // Ends the work. Nothing more is added.
@@ -58,6 +60,7 @@ class Generation {
   std::condition_variable changed_;
   std::vector<AnswerPart> parts_;
   std::vector<std::vector<float>> embeddings_;
+  std::string answer_;
   bool finished_ = false;
   int status_ = 0;  // 0: no failure
   std::string failure_;

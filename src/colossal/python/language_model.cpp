@@ -5,15 +5,9 @@
 #include <utility>
 
 #include "colossal/base/error.h"
-#include "colossal/base/units.h"
-#include "colossal/comm/world.h"
 #include "colossal/io/hub_cache.h"
-#include "colossal/job/precision.h"
-#include "colossal/models/families.h"
 #include "colossal/models/labels.h"
 #include "colossal/serve/inference_model.h"
-#include "colossal/serve/model_folder.h"
-#include "colossal/serve/weight_bits.h"
 #include "colossal/server/completion.h"
 #include "colossal/server/embedding_request.h"
 #include "colossal/server/pooled_texts.h"
@@ -22,83 +16,6 @@ namespace colossal::python {
 namespace {
 
 constexpr size_t kMostAdapters = 1024;
-constexpr int64_t kNoLimit = int64_t{1} << 40;
-
-models::ModelSpecification resolve(const LanguageModelOptions& options,
-                                   const std::filesystem::path& folder) {
-  models::ModelSpecification specification = models::resolve_model({.path = folder.string()});
-  if (specification.weights.empty()) {
-    throw ConfigError(fmt::format("{} contains no weights to generate with", folder.string()));
-  }
-  if (!specification.reads_texts() || specification.text_tower) {
-    throw ConfigError(fmt::format("{}: this model ({}) reads images; an LLM reads texts",
-                                  folder.string(), specification.facts.family));
-  }
-  if (options.max_model_len > specification.facts.positions) {
-    throw ConfigError(fmt::format("max_model_len={}: the model supports only {} positions",
-                                  options.max_model_len, specification.facts.positions));
-  }
-  return specification;
-}
-
-at::ScalarType type_of(const std::string& dtype, const std::filesystem::path& folder) {
-  if (dtype == "auto") return serve::compute_type(folder);
-  if (dtype != "fp32" && dtype != "bf16" && dtype != "fp64") {
-    throw ConfigError(fmt::format("dtype={}: must be auto, fp32, bf16 or fp64", dtype));
-  }
-  return resolve_precision({.compute = dtype}, /*bf16_instructions=*/false, 1).compute;
-}
-
-serve::InferenceOptions inference_options(const LanguageModelOptions& options,
-                                          const std::filesystem::path& folder) {
-  if (options.device != "auto" && options.device != "cpu" && options.device != "gpu") {
-    throw ConfigError(fmt::format("device={}: must be auto, cpu or gpu", options.device));
-  }
-  const serve::WeightBits bits = serve::resolve_weight_bits(
-      options.quantization, options.quantization_group, {"quantization", "quantization_group"});
-  const memory::Tiers tiers{.parameters = memory::resolve_shares("parameters", options.offload),
-                            .nvme_path = options.nvme_path};
-  memory::require_nvme_path(tiers);
-  return {.type = type_of(options.dtype, folder),
-          .device = comm::device_alone({.device = options.device}),
-          .tiers = tiers,
-          .quantization = bits.quantization,
-          .as_stored = bits.as_stored};
-}
-
-serve::EngineOptions engine_options(const LanguageModelOptions& options,
-                                    const serve::InferenceModel& model) {
-  serve::EngineOptions engine{.max_num_seqs = options.max_num_seqs,
-                              .max_batch_tokens = options.max_batch_tokens,
-                              .max_model_len = options.max_model_len,
-                              .max_queue = kNoLimit,
-                              .prefix_cache = options.prefix_cache,
-                              .batch_invariant = options.batch_invariant,
-                              .int8_key_values = options.kv_dtype == "int8",
-                              .type = model.type(),
-                              .device = model.device()};
-  if (options.kv_dtype != "auto" && options.kv_dtype != "int8") {
-    throw ConfigError(
-        fmt::format("kv_dtype={}: must be auto (that of activations) or int8", options.kv_dtype));
-  }
-  if (options.kv_bytes.empty()) return engine;
-  const auto bytes = parse_bytes(options.kv_bytes);
-  if (!bytes || bytes->bytes < 1) {
-    throw ConfigError(fmt::format("kv_bytes={}: must be a size such as 2GiB", options.kv_bytes));
-  }
-  engine.cache_bytes = bytes->bytes;
-  return engine;
-}
-
-nlohmann::json changes_of_settings(const std::string& text) {
-  if (text.empty()) return nlohmann::json::object();
-  nlohmann::json fields = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (fields.is_object()) return fields;
-  throw ConfigError(
-      fmt::format("generation_config={}: must be the fields of a generation_config.json, such as "
-                  "{{\"temperature\": 0.6}}",
-                  text));
-}
 
 std::string name_of(const std::filesystem::path& folder) {
   const std::string name = io::hub_name_of(folder);
@@ -125,17 +42,20 @@ void refuse_unknown(const std::vector<std::string>& fields) {
 struct LanguageModel::Parts {
   explicit Parts(const LanguageModelOptions& options)
       : folder(std::filesystem::weakly_canonical(io::find_model(options.folder))),
-        specification(resolve(options, folder)),
+        specification(resolve_language_model(options, folder)),
         served(text::ModelFolder(folder), name_of(folder), specification.facts.positions,
                specification.facts.vocabulary, specification.facts.causal,
                specification.facts.scores > 0 ? std::optional(models::labels_of(specification))
                                               : std::nullopt,
                serve::read_generation_settings(text::ModelFolder(folder),
                                                specification.facts.vocabulary,
-                                               changes_of_settings(options.generation_config))),
+                                               changes_of_generation(options))),
         metrics(served.name()),
         model(specification, inference_options(options, folder)),
-        engine(*model, specification.facts, engine_options(options, model)) {
+        draft(options.draft.empty()
+                  ? nullptr
+                  : std::make_unique<DraftModel>(options, inference_options(options, folder))),
+        engine(*model, specification.facts, engine_options(options, model, draft.get())) {
     served.set_decoder_prompt(std::ssize(specification.facts.decoder_prompt));
     served.set_max_length(engine.options().max_model_len);
     served.set_adapters(std::make_unique<server::AdapterRegistry>(
@@ -149,6 +69,13 @@ struct LanguageModel::Parts {
   // Requests that wait for their rules must not come to the engine any more.
   ~Parts() { rules.stop(); }
 
+  void start(server::PooledTextsRequest texts, server::MakeAnswer answer,
+             const std::shared_ptr<Generation>& generation) {
+    std::make_shared<server::PooledTexts>(std::move(texts), std::move(answer), engine, metrics,
+                                          make_reply(generation))
+        ->start();
+  }
+
   const std::filesystem::path folder;
   const models::ModelSpecification specification;
   server::ServedModel served;
@@ -156,6 +83,7 @@ struct LanguageModel::Parts {
   std::mutex finding_rules;
   server::RuleCache rules;
   serve::InferenceModel model;
+  const std::unique_ptr<DraftModel> draft;  // null: none
   serve::Engine engine;
 };
 
@@ -223,15 +151,34 @@ std::shared_ptr<Generation> LanguageModel::embed(const std::string& body) {
                                      .cache_salt = request.cache_salt};
     for (const std::vector<int32_t>& tokens : request.inputs) texts.texts.push_back({tokens});
     auto generation = std::make_shared<Generation>();
-    const auto take = [request, generation](const std::vector<std::vector<double>>& found) {
+    const server::MakeAnswer take = [request,
+                                     generation](const std::vector<std::vector<double>>& found) {
       for (const std::vector<double>& embedding : found) {
         generation->add(server::data_of(request, embedding).get<std::vector<float>>());
       }
       return server::Json();
     };
-    std::make_shared<server::PooledTexts>(std::move(texts), take, parts.engine, parts.metrics,
-                                          make_reply(generation))
-        ->start();
+    parts.start(std::move(texts), take, generation);
+    return generation;
+  });
+}
+
+std::shared_ptr<Generation> LanguageModel::classify(const std::string& body) {
+  return pool(body, server::read_classify_request);
+}
+
+std::shared_ptr<Generation> LanguageModel::score(const std::string& body) {
+  return pool(body, server::read_score_request);
+}
+
+std::shared_ptr<Generation> LanguageModel::pool(const std::string& body, ReadScoreRequest read) {
+  const std::shared_lock lock(closing_);
+  Parts& parts = open_parts();
+  return reading([&] {
+    server::ScoreRequest request = read(server::parse_body(body), parts.served);
+    refuse_unknown(request.unknown_fields);
+    auto generation = std::make_shared<Generation>();
+    parts.start(std::move(request.texts), std::move(request.answer), generation);
     return generation;
   });
 }

@@ -81,6 +81,7 @@ void define_generation(nb::module_& module) {
       .def("wait", &Generation::wait, nb::arg("seconds"), Unlocked())
       .def("take_parts", &Generation::take_parts)
       .def("take_embeddings", &take_embeddings)
+      .def("take_answer", &Generation::take_answer)
       .def("finished", &Generation::finished);
 }
 
@@ -88,6 +89,18 @@ void define_generation(nb::module_& module) {
 
 void define_language_model(nb::module_& module) {
   define_generation(module);
+  using Statistics = serve::EngineStatistics;
+  nb::class_<Statistics>(module, "Statistics")
+      .def_ro("running", &Statistics::running)
+      .def_ro("waiting", &Statistics::waiting)
+      .def_ro("prompt_tokens", &Statistics::prompt_tokens)
+      .def_ro("cached_tokens", &Statistics::prefix_hits)
+      .def_ro("generated_tokens", &Statistics::generated_tokens)
+      .def_ro("steps", &Statistics::steps)
+      .def_ro("draft_tokens", &Statistics::draft_tokens)
+      .def_ro("accepted_tokens", &Statistics::accepted_tokens)
+      .def_ro("pages", &Statistics::pages)
+      .def_ro("pages_in_use", &Statistics::pages_in_use);
   using Options = LanguageModelOptions;
   nb::class_<Options>(module, "LanguageModelOptions")
       .def(nb::init<>())
@@ -106,12 +119,17 @@ void define_language_model(nb::module_& module) {
       .def_rw("prefix_cache", &Options::prefix_cache)
       .def_rw("batch_invariant", &Options::batch_invariant)
       .def_rw("generation_config", &Options::generation_config)
-      .def_rw("adapters", &Options::adapters);
+      .def_rw("adapters", &Options::adapters)
+      .def_rw("speculate", &Options::speculate)
+      .def_rw("draft", &Options::draft)
+      .def_rw("num_drafts", &Options::num_drafts);
   nb::class_<LanguageModel>(module, "LanguageModel")
       .def(nb::init<const Options&>(), nb::arg("options"), Unlocked())
       .def("complete", &LanguageModel::complete, nb::arg("body"), Unlocked())
       .def("chat", &LanguageModel::chat, nb::arg("body"), Unlocked())
       .def("embed", &LanguageModel::embed, nb::arg("body"), Unlocked())
+      .def("classify", &LanguageModel::classify, nb::arg("body"), Unlocked())
+      .def("score", &LanguageModel::score, nb::arg("body"), Unlocked())
       .def("cancel", &LanguageModel::cancel, nb::arg("generation"), Unlocked())
       .def("encode", &LanguageModel::encode, nb::arg("text"), Unlocked())
       .def("decode", &LanguageModel::decode, nb::arg("tokens"), Unlocked())
@@ -121,10 +139,7 @@ void define_language_model(nb::module_& module) {
       .def("close", &LanguageModel::close, Unlocked())
       .def_prop_ro("name", &LanguageModel::name)
       .def_prop_ro("max_model_len", &LanguageModel::max_model_len)
-      .def("running", [](const LanguageModel& model) {
-        const serve::EngineStatistics statistics = model.statistics();
-        return statistics.running + statistics.waiting;
-      });
+      .def("statistics", &LanguageModel::statistics, Unlocked());
 }
 
 }  // namespace colossal::python

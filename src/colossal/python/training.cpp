@@ -43,8 +43,8 @@ void refuse_what_needs_the_command(const RunConfig& config) {
   }
 }
 
-std::unique_ptr<comm::World> connect(const cluster::LaunchEnvironment* launch, const Job& job,
-                                     const comm::Settings& settings) {
+std::unique_ptr<comm::World> connect_ranks(const cluster::LaunchEnvironment* launch, const Job& job,
+                                           const comm::Settings& settings) {
   const ParallelConfig& parallel = job.config.parallel;
   if (!launch) return comm::single_world(comm::device_alone(parallel.world));
   static int runs = 0;  // of this process; the ranks make the same ones
@@ -85,7 +85,7 @@ FinishedRun train_in_process(const GivenRun& run, const RunCallbacks& callbacks)
   comm::Settings settings = common_settings(job);
   settings.insert(settings.end(), run.settings.begin(), run.settings.end());
   if (launch) log::set_rank_prefix(launch->rendezvous.rank, launch->rendezvous.size);
-  const auto world = connect(launch, job, settings);
+  const auto world = connect_ranks(launch, job, settings);
   const ThreadCount threads(job.threads);
   try {
     const ParallelContext context(*world, job.strategy);

@@ -8,7 +8,7 @@ import pathlib
 import tempfile
 import typing
 
-from . import _engine
+from . import _engine, _rewards
 from ._engine import ConfigError
 
 if typing.TYPE_CHECKING:
@@ -33,9 +33,30 @@ def train(config=None, *, texts=None, on_step=None, **sections: typing.Unpack[Co
     return _run("", config, texts, on_step, sections)
 
 
-def tune(method, config=None, *, on_step=None, **sections):
-    """Fine-tunes or aligns a model, as `colossal tune METHOD` does: "sft", "dpo", "grpo", ... Otherwise like train()."""
-    return _run(method, config, None, on_step, sections)
+def tune(method, config=None, *, on_step=None, **sections: typing.Unpack[Configuration]):
+    """Fine-tunes or aligns a model, as `colossal tune METHOD` does: "sft", "dpo", "grpo", ... Otherwise like train().
+
+        def short(completions, **fields):
+            return [-len(text) for text in completions]
+
+        colossal.tune("grpo", "grpo.toml", tune={"reward": [short, "format"]})
+
+    On one rank, tune.reward may have functions. One gets lists: `prompts`, `completions` (texts), `tokens` (their numbers of
+    tokens) and each field of the prompts' lines, of which it takes what it has parameters for; it returns a number for each
+    completion, or None. It is called on another thread. What it raises ends the run."""
+    with _rewards.served(sections) as (sections, raise_error):
+
+        def after_step(report):
+            raise_error()
+            return on_step and on_step(report)
+
+        try:
+            finished = _run(method, config, None, after_step, sections)
+        except _engine.Error:
+            raise_error()  # this was the cause
+            raise
+        raise_error()
+        return finished
 
 
 class Plan:

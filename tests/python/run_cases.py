@@ -140,6 +140,41 @@ class Tune(RunTest):
             colossal.tune("sftt")
 
 
+    def grpo(self, name, reward):
+        prompts = self.folder / "prompts.jsonl"
+        prompts.write_text("".join(json.dumps({"prompt": f"The {i}", "number": i}) + "\n" for i in range(8)))
+        make_model(self.folder / "model")
+        losses = []
+        colossal.tune("grpo", model={"path": self.folder / "model"}, data={"train": prompts}, log={"directory": self.folder / name},
+                      train={"steps": 3, "global_batch": 8, "threads": 1}, precision={"compute": "fp32"},
+                      tune={"reward": reward, "num_generations": 4, "max_completion_length": 8},
+                      on_step=lambda report: losses.append((report.loss, report.grad_norm)) and None)
+        return losses
+
+    def test_a_reward_may_be_a_function(self):
+        seen = []
+
+        def varied(prompts, completions, number):
+            seen.extend(zip(prompts, number, strict=True))
+            return [len(set(text)) for text in completions]
+
+        program = self.folder / "varied.py"
+        program.write_text("import json, sys\nfor line in sys.stdin:\n    print(len(set(json.loads(line)['completion'])))\n")
+        expected = self.grpo("command", f"command:{sys.executable} {program}")
+        self.assertGreater(max(norm for _, norm in expected), 0)
+        self.assertEqual(self.grpo("function", varied), expected)
+        self.assertTrue(all(prompt == f"The {number}" for prompt, number in seen))
+        self.assertEqual(self.grpo("listed", [lambda completions: [len(set(text)) for text in completions]]), expected)
+
+        def fail(**fields):
+            raise KeyError("mine")
+
+        with self.assertRaisesRegex(KeyError, "mine"):
+            self.grpo("fails", fail)
+        with self.assertRaisesRegex(colossal.ConfigError, "has returned 1 numbers for"):
+            self.grpo("few", lambda completions: [1])
+
+
 class Plan(RunTest):
     def test_figures_are_those_of_the_command(self):
         sections = {**self.sections(), "parallel": {"tp": 2}}

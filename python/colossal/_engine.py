@@ -9,7 +9,7 @@ if torch.__version__.split("+")[0].rsplit(".", 1)[0] != _TORCH:
 
 from ._core import (  # noqa: E402  (torch comes first: its libraries are then found)
     Cluster, CommError, ConfigError, Error, IoError, LanguageModel, LanguageModelOptions, ModuleEngine, NonFiniteError,
-    __version__, connect, key_helps, plan, train, tuning_methods)
+    __version__, connect, convert_gguf, key_helps, plan, train, tuning_methods)
 
 __all__ = ["Cluster", "CommError", "ConfigError", "Error", "IoError", "LanguageModel", "LanguageModelOptions",
-           "ModuleEngine", "NonFiniteError", "__version__", "connect", "key_helps", "plan", "train", "tuning_methods"]
+           "ModuleEngine", "NonFiniteError", "__version__", "connect", "convert_gguf", "key_helps", "plan", "train", "tuning_methods"]

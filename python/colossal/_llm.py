@@ -1,6 +1,9 @@
 """LLM: a model of a Hugging Face folder that generates texts and embeds them, in this process."""
 import atexit
+import contextlib
 import json
+import os
+import tempfile
 import threading
 import time
 import weakref
@@ -9,7 +12,7 @@ import numpy
 import torch
 
 from ._completions import Choice, Completion, Labels, Logprob, Piece, SamplingParams, ToolCall
-from ._engine import ConfigError, Error, LanguageModel, LanguageModelOptions
+from ._engine import ConfigError, Error, LanguageModel, LanguageModelOptions, convert_gguf
 
 _WAIT = 0.1  # seconds between looks for an interrupt
 _LONGEST_END = 5  # seconds that the end of the program waits for calls of other threads
@@ -62,7 +65,8 @@ class Stream:
 
 
 class LLM:
-    """A model of a Hugging Face folder, such as a checkpoint of colossal.train, or the name of one in the Hub's cache.
+    """A model of a Hugging Face folder, such as a checkpoint of colossal.train, the name of one in the Hub's cache, or a GGUF
+    file.
 
         with colossal.LLM("DIR", dtype="bf16", quantization="int8") as llm:
             print(llm.generate("Hello", max_tokens=64).text)
@@ -104,7 +108,8 @@ class LLM:
         options.draft, options.speculate, options.num_drafts = str(draft), speculate, num_drafts
         options.adapters = [(name, str(path)) for name, path in (adapters or {}).items()]
         self._inside = _Inside()
-        self._model = LanguageModel(options)
+        with _as_folder(options) as options.folder:
+            self._model = LanguageModel(options)
         _open.add(self)
 
     def generate(self, prompts, sampling=None, *, adapter=None, **settings):
@@ -252,6 +257,18 @@ class LLM:
             except BaseException:
                 self._cancel(generations)
                 raise
+
+
+@contextlib.contextmanager
+def _as_folder(options):
+    """The folder of the model; of a GGUF file, one that lasts until the weights are read."""
+    if not options.folder.endswith(".gguf") or os.path.isdir(options.folder):
+        yield options.folder
+        return
+    with tempfile.TemporaryDirectory(prefix="colossal-") as temporary:
+        folder = os.path.join(temporary, os.path.basename(options.folder)[:-len(".gguf")])
+        convert_gguf(options.folder, folder, options.dtype in ("fp32", "fp64"))
+        yield folder
 
 
 class _Inside:

@@ -354,6 +354,16 @@ threading.Thread(target=llm.generate, args=("The",), kwargs={{"max_tokens": 8000
         with self.assertRaisesRegex(colossal.ConfigError, "speculate=eagle, draft="):
             colossal.LLM(self.folder, speculate="eagle")
 
+    def test_gguf(self):
+        file = self.folder / "model.gguf"
+        subprocess.run([COLOSSAL, "convert", str(self.folder), str(file), "--type=f32"], check=True, capture_output=True)
+        with colossal.LLM(file, dtype="fp32") as llm:
+            found = llm.generate(PROMPTS, temperature=0, max_tokens=16)
+        self.assertEqual([answer.token_ids for answer in found],
+                         [answer.token_ids for answer in self.llm.generate(PROMPTS, temperature=0, max_tokens=16)])
+        with self.assertRaisesRegex(colossal.ConfigError, "no such file"):
+            colossal.LLM("none.gguf")
+
     def test_int8(self):
         with colossal.LLM(self.folder, dtype="bf16", quantization="int8", kv_dtype="int8", kv_bytes="8MiB", max_model_len=64) as llm:
             self.assertEqual(llm.max_model_len, 64)

@@ -1,7 +1,9 @@
 // The parts of the extension module: each function defines classes and functions of colossal._core.
 #pragma once
 
-#include <nanobind/nanobind.h>
+namespace nanobind {
+class module_;
+}
 
 namespace colossal::python {
 

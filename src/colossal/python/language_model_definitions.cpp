@@ -10,7 +10,10 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <filesystem>
 
+#include "colossal/base/error.h"
+#include "colossal/checkpoint/gguf_conversion.h"
 #include "colossal/python/definitions.h"
 #include "colossal/python/language_model.h"
 #include "colossal/python/tensor_caster.h"
@@ -61,6 +64,14 @@ at::Tensor take_embeddings(Generation& generation) {
   float* next = all.mutable_data_ptr<float>();
   for (const std::vector<float>& embedding : found) next = std::ranges::copy(embedding, next).out;
   return all;
+}
+
+// Writes the model of a GGUF file to a new folder. Quantized weights become bf16, or fp32 if
+// is_wide.
+void convert_gguf(const std::string& file, const std::string& folder, bool is_wide) {
+  if (!std::filesystem::exists(file)) throw ConfigError(fmt::format("{}: no such file", file));
+  checkpoint::gguf_to_hf(file, folder, std::nullopt,
+                         is_wide ? io::GgufType::f32 : io::GgufType::bf16);
 }
 
 void define_generation(nb::module_& module) {
@@ -123,6 +134,8 @@ void define_language_model(nb::module_& module) {
       .def_rw("speculate", &Options::speculate)
       .def_rw("draft", &Options::draft)
       .def_rw("num_drafts", &Options::num_drafts);
+  module.def("convert_gguf", &convert_gguf, nb::arg("file"), nb::arg("folder"), nb::arg("is_wide"),
+             Unlocked());
   nb::class_<LanguageModel>(module, "LanguageModel")
       .def(nb::init<const Options&>(), nb::arg("options"), Unlocked())
       .def("complete", &LanguageModel::complete, nb::arg("body"), Unlocked())

@@ -13,6 +13,7 @@ import torch
 
 from ._completions import Choice, Completion, Labels, Logprob, Piece, SamplingParams, ToolCall
 from ._engine import ConfigError, Error, LanguageModel, LanguageModelOptions, convert_gguf
+from ._runs import flags_of
 
 _WAIT = 0.1  # seconds between looks for an interrupt
 _LONGEST_END = 5  # seconds that the end of the program waits for calls of other threads
@@ -90,13 +91,16 @@ class LLM:
     speculate           "none", "lookup" (proposes what followed the same tokens before) or "eagle" (`draft` is a head that
                         `colossal tune draft_head` has trained)
     num_drafts          most tokens that are proposed at a time
+    parallel            how the ranks that torchrun or `colossal run` has started hold the model together, such as {"tp": 2}: the
+                        keys of [parallel] of run.toml. All ranks make the LLM; calls are for the one that `leads`, and the
+                        others wait in close(), or at the end of `with`, until it closes. None: each process has a whole model
 
     Functions may be called from several threads at once: the engine generates their texts together."""
 
     def __init__(self, folder, *, dtype="auto", quantization="auto", quantization_group=None, device="auto", offload="none",
                  nvme_path="", kv_dtype="auto", kv_bytes=None, max_model_len=0, max_num_seqs=64, max_batch_tokens=512,
                  prefix_cache=True, batch_invariant=False, generation_config=None, adapters=None, draft="", speculate="none",
-                 num_drafts=4):
+                 num_drafts=4, parallel=None):
         options = LanguageModelOptions()
         options.folder, options.dtype, options.device = str(folder), dtype, device
         options.quantization, options.quantization_group = quantization, quantization_group
@@ -106,6 +110,7 @@ class LLM:
         options.prefix_cache, options.batch_invariant = prefix_cache, batch_invariant
         options.generation_config = "" if generation_config is None else json.dumps(generation_config)
         options.draft, options.speculate, options.num_drafts = str(draft), speculate, num_drafts
+        options.parallel = list(flags_of({"parallel": parallel or {}}))
         options.adapters = [(name, str(path)) for name, path in (adapters or {}).items()]
         self._inside = _Inside()
         with _as_folder(options) as options.folder:
@@ -195,6 +200,11 @@ class LLM:
 
     def unload_adapter(self, name):
         self._open_model().unload_adapter(name)
+
+    @property
+    def leads(self):
+        """Whether calls are for this rank; True without `parallel`."""
+        return self._open_model().leads
 
     @property
     def max_model_len(self):

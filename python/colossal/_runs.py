@@ -92,11 +92,12 @@ def _run(method, config, texts, on_step, sections):
 def _sources(config, sections):
     """(path of a file or "", flags)"""
     if config is None or isinstance(config, (str, os.PathLike)):
-        return os.fspath(config or ""), list(_flags(sections))
-    return "", [*_flags(config), *_flags(sections)]
+        return os.fspath(config or ""), list(flags_of(sections))
+    return "", [*flags_of(config), *flags_of(sections)]
 
 
-def _flags(sections):
+def flags_of(sections):
+    """The flags --section.key=value of the command."""
     for section, keys in sections.items():
         if "." in section:
             keys = {"": keys}

@@ -370,6 +370,38 @@ threading.Thread(target=llm.generate, args=("The",), kwargs={{"max_tokens": 8000
             self.assertGreater(len(llm.generate("The quick", ignore_eos=True, max_tokens=8).token_ids), 0)
 
 
+class Ranks(LLMTest):
+    program = """
+import json, sys, colossal
+folder, prompts, output = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
+for layout in {"tp": 2}, {"pp": 2}:
+    with colossal.LLM(folder, dtype="fp64", parallel=layout) as llm:
+        if llm.leads:
+            found = [answer.token_ids for answer in llm.generate(prompts, temperature=0, max_tokens=20)]
+            open(output, "a").write(json.dumps(found) + "\\n")
+        else:
+            try:
+                llm.generate("a")
+            except colossal.ConfigError as error:
+                assert "rank 1 holds a part of the model" in str(error), error
+            else:
+                raise AssertionError
+"""
+
+    def test_two_ranks_hold_one_model(self):
+        program, output = self.folder / "ranks.py", self.folder / "found.jsonl"
+        program.write_text(self.program)
+        subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(program),
+                        str(self.folder), json.dumps(PROMPTS), str(output)], check=True, capture_output=True, timeout=300)
+        with colossal.LLM(self.folder, dtype="fp64") as llm:
+            expected = [answer.token_ids for answer in llm.generate(PROMPTS, temperature=0, max_tokens=20)]
+        self.assertEqual([json.loads(line) for line in output.read_text().splitlines()], [expected] * 2)
+
+    def test_needs_a_launcher(self):
+        with self.assertRaisesRegex(colossal.ConfigError, "tp 2 = 2; start the ranks with torchrun"):
+            colossal.LLM(self.folder, parallel={"tp": 2})
+
+
 class Errors(LLMTest):
     def assert_refused(self, words, call, *arguments, **settings):
         with self.assertRaisesRegex(colossal.ConfigError, words):

@@ -1,12 +1,17 @@
 #include "colossal/python/language_model.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <future>
 #include <mutex>
 #include <utility>
 
 #include "colossal/base/error.h"
+#include "colossal/base/log.h"
 #include "colossal/io/hub_cache.h"
 #include "colossal/models/labels.h"
+#include "colossal/python/model_ranks.h"
+#include "colossal/serve/forward_pass.h"
 #include "colossal/serve/inference_model.h"
 #include "colossal/server/completion.h"
 #include "colossal/server/embedding_request.h"
@@ -28,8 +33,35 @@ auto reading(Read read) {
   try {
     return read();
   } catch (const server::ApiError& error) {
+    constexpr int kServerErrors = 500;
+    if (error.status >= kServerErrors) throw Error(error.what());
     throw ConfigError(error.what());
   }
+}
+
+std::unique_ptr<ModelRanks> ranks_of(const LanguageModelOptions& options,
+                                     const models::ModelFacts& facts) {
+  if (options.parallel.empty()) return nullptr;
+  return connect_model_ranks(options.parallel, facts,
+                             {{"parameters", fmt::format("{}", facts.parameters)},
+                              {"dtype", options.dtype},
+                              {"quantization", options.quantization}});
+}
+
+serve::InferenceModel open_model(const models::ModelSpecification& specification,
+                                 serve::InferenceOptions options, const ModelRanks* ranks) {
+  if (!ranks) return serve::InferenceModel(specification, options);
+  options.strategy = ranks->strategy;
+  options.device = ranks->world->device();
+  return serve::InferenceModel(specification, options, *ranks->world);
+}
+
+// Keeps heartbeats within the timeout of the ranks, as `colossal serve` does.
+void set_times(serve::EngineOptions& options, const ModelRanks& ranks) {
+  const std::chrono::milliseconds timeout = ranks.config.timeout;
+  options.heartbeat.interval = std::min(options.heartbeat.interval, timeout / 4);
+  options.heartbeat.timeout = std::min(options.heartbeat.timeout, timeout / 2);
+  options.idle_message_interval = std::min(options.idle_message_interval, timeout / 4);
 }
 
 void refuse_unknown(const std::vector<std::string>& fields) {
@@ -51,13 +83,27 @@ struct LanguageModel::Parts {
                                                specification.facts.vocabulary,
                                                changes_of_generation(options))),
         metrics(served.name()),
-        model(specification, inference_options(options, folder)),
-        draft(options.draft.empty()
-                  ? nullptr
-                  : std::make_unique<DraftModel>(options, inference_options(options, folder))),
-        engine(*model, specification.facts, engine_options(options, model, draft.get())) {
+        ranks(ranks_of(options, specification.facts)),
+        model(open_model(specification, inference_options(options, folder), ranks.get())) {
+    if (ranks && !ranks->leads()) {
+      follower = std::async(std::launch::async, [this] {
+        serve::follow(*model, specification.facts, *model.ranks(), /*around_stage=*/{},
+                      [this](const auto& adapter) { return model.load_adapter(adapter); });
+      });
+      return;
+    }
+    if (!options.draft.empty()) {
+      draft = std::make_unique<DraftModel>(options, inference_options(options, folder));
+    }
+    start_engine(options);
+  }
+
+  void start_engine(const LanguageModelOptions& options) {
+    serve::EngineOptions of_engine = engine_options(options, model, draft.get());
+    if (ranks) set_times(of_engine, *ranks);
+    engine = std::make_unique<serve::Engine>(*model, specification.facts, of_engine, model.ranks());
     served.set_decoder_prompt(std::ssize(specification.facts.decoder_prompt));
-    served.set_max_length(engine.options().max_model_len);
+    served.set_max_length(engine->options().max_model_len);
     served.set_adapters(std::make_unique<server::AdapterRegistry>(
         [this](const std::filesystem::path& adapter) {
           const auto form =
@@ -71,7 +117,7 @@ struct LanguageModel::Parts {
 
   void start(server::PooledTextsRequest texts, server::MakeAnswer answer,
              const std::shared_ptr<Generation>& generation) {
-    std::make_shared<server::PooledTexts>(std::move(texts), std::move(answer), engine, metrics,
+    std::make_shared<server::PooledTexts>(std::move(texts), std::move(answer), *engine, metrics,
                                           make_reply(generation))
         ->start();
   }
@@ -82,22 +128,40 @@ struct LanguageModel::Parts {
   server::Metrics metrics;
   std::mutex finding_rules;
   server::RuleCache rules;
+  const std::unique_ptr<ModelRanks> ranks;  // null: this process holds the whole model
   serve::InferenceModel model;
-  const std::unique_ptr<DraftModel> draft;  // null: none
-  serve::Engine engine;
+  std::unique_ptr<DraftModel> draft;      // null: none
+  std::unique_ptr<serve::Engine> engine;  // null on ranks that follow
+  std::future<void> follower;             // on those ranks
 };
 
 LanguageModel::LanguageModel(const LanguageModelOptions& options)
     : parts_(std::make_unique<Parts>(options)) {
+  if (!leads()) return;
   for (const auto& [name, folder] : options.adapters) load_adapter(name, folder);
 }
 
 LanguageModel::~LanguageModel() {
-  close();
+  try {
+    close();
+  } catch (const std::exception& error) {
+    log::error("{}", error.what());
+  }
+}
+
+bool LanguageModel::leads() const {
+  const std::shared_lock lock(closing_);
+  return parts_ && parts_->engine;
 }
 
 LanguageModel::Parts& LanguageModel::open_parts() const {
   if (!parts_) throw Error("this LLM is closed");
+  if (!parts_->engine) {
+    throw ConfigError(
+        fmt::format("rank {} holds a part of the model and follows rank 0: make this call on rank "
+                    "0 only (LLM.leads)",
+                    parts_->ranks->world->rank()));
+  }
   return *parts_;
 }
 
@@ -127,7 +191,7 @@ std::shared_ptr<Generation> LanguageModel::generate(const std::string& body, boo
     request->return_token_ids = true;
     auto generation = std::make_shared<Generation>();
     std::make_shared<server::Completion>(request, make_writer(generation), parts.served,
-                                         parts.engine, parts.metrics, make_reply(generation))
+                                         *parts.engine, parts.metrics, make_reply(generation))
         ->start();
     return generation;
   });
@@ -220,17 +284,18 @@ std::string LanguageModel::name() const {
 
 int64_t LanguageModel::max_model_len() const {
   const std::shared_lock lock(closing_);
-  return open_parts().engine.options().max_model_len;
+  return open_parts().engine->options().max_model_len;
 }
 
 serve::EngineStatistics LanguageModel::statistics() const {
   const std::shared_lock lock(closing_);
-  return open_parts().engine.statistics();
+  return open_parts().engine->statistics();
 }
 
 void LanguageModel::close() {
   const std::unique_lock lock(closing_);
-  parts_.reset();
+  const std::unique_ptr<Parts> parts = std::move(parts_);
+  if (parts && parts->follower.valid()) parts->follower.get();
 }
 
 }  // namespace colossal::python

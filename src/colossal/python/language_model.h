@@ -18,11 +18,16 @@ namespace colossal::python {
 class LanguageModel {
  public:
   // Reads the weights and starts the engine. Throws ConfigError for a folder or an option that does
-  // not work, and IoError.
+  // not work, and IoError. With options.parallel: collective; the first rank then has the engine,
+  // and a thread of the others follows it. Also throws CommError.
   explicit LanguageModel(const LanguageModelOptions& options);
   ~LanguageModel();
   LanguageModel(const LanguageModel&) = delete;
   LanguageModel& operator=(const LanguageModel&) = delete;
+
+  // Returns whether this rank has the engine. The functions below, except close(), throw
+  // ConfigError on other ranks.
+  bool leads() const;
 
   // Start a request. body: JSON as POST /v1/completions, /v1/chat/completions, /v1/embeddings,
   // /classify and /score of the server take it. Throw ConfigError if it is wrong, and Error after
@@ -47,12 +52,14 @@ class LanguageModel {
   std::string name() const;
   int64_t max_model_len() const;
   serve::EngineStatistics statistics() const;
-  // Ends all requests with an error, and frees the model.
+  // Ends all requests with an error, and frees the model. Other ranks wait here until the first one
+  // closes; they throw CommError if one was lost.
   void close();
 
  private:
   struct Parts;
-  // Throws Error after close(). Lock closing_ before, for as long as the result is used.
+  // Throws Error after close(), and ConfigError if this rank does not lead. Lock closing_ before,
+  // for as long as the result is used.
   Parts& open_parts() const;
   std::shared_ptr<Generation> generate(const std::string& body, bool chats);
   using ReadScoreRequest = server::ScoreRequest (*)(const server::Json&,

@@ -133,7 +133,8 @@ void define_language_model(nb::module_& module) {
       .def_rw("adapters", &Options::adapters)
       .def_rw("speculate", &Options::speculate)
       .def_rw("draft", &Options::draft)
-      .def_rw("num_drafts", &Options::num_drafts);
+      .def_rw("num_drafts", &Options::num_drafts)
+      .def_rw("parallel", &Options::parallel);
   module.def("convert_gguf", &convert_gguf, nb::arg("file"), nb::arg("folder"), nb::arg("is_wide"),
              Unlocked());
   nb::class_<LanguageModel>(module, "LanguageModel")
@@ -150,6 +151,7 @@ void define_language_model(nb::module_& module) {
            Unlocked())
       .def("unload_adapter", &LanguageModel::unload_adapter, nb::arg("name"), Unlocked())
       .def("close", &LanguageModel::close, Unlocked())
+      .def_prop_ro("leads", &LanguageModel::leads)
       .def_prop_ro("name", &LanguageModel::name)
       .def_prop_ro("max_model_len", &LanguageModel::max_model_len)
       .def("statistics", &LanguageModel::statistics, Unlocked());

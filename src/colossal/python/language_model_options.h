@@ -35,6 +35,9 @@ struct LanguageModelOptions {
   // folder `draft`) or "none" (the smaller model in `draft`; nothing if that is "").
   std::string speculate = "none", draft;
   int64_t num_drafts = 4;  // most tokens that are proposed at a time
+  // --parallel.KEY=VALUE: how the ranks of a launcher hold the model together; empty: each process
+  // holds the whole model.
+  std::vector<std::string> parallel;
 };
 
 // All functions throw ConfigError, which names the setting, if it does not work.

@@ -27,6 +27,7 @@ LEVELS = [
     ["plan", "serve"],
     ["tune", "cluster"],
     ["server"],
+    ["run"],
     ["cli", "python"],
 ]
 LEVEL_OF = {folder: level for level, folders in enumerate(LEVELS) for folder in folders}

@@ -177,7 +177,7 @@ void check(const ClassifyArguments& arguments, bool reads_images) {
 struct Opened {
   const models::ModelSpecification& specification;
   const ClassifyConfig& config;
-  WeightBits bits;
+  serve::WeightBits bits;
 };
 
 // Computes the scores of `count` inputs on all ranks. On the first, sets the scores and the seconds
@@ -352,7 +352,7 @@ void classify_texts(const ClassifyArguments& arguments, const Opened& opened,
 
 void classify(ClassifyArguments& arguments, InferenceRanks& ranks) {
   const auto config = parse_flags<ClassifyConfig>(arguments.flags);
-  const WeightBits bits = resolve_weight_bits(arguments.quantize);
+  const serve::WeightBits bits = resolve_weight_bits(arguments.quantize);
   prepare(config, ranks);
   const models::ModelSpecification specification =
       resolve_trained_model(arguments.model, "classify", arguments.adapter);

@@ -81,7 +81,7 @@ void print(const serve::Evaluation& evaluation, double seconds, bool as_json) {
 
 void evaluate(EvaluateArguments& arguments, InferenceRanks& ranks) {
   const auto config = parse_flags<EvaluateConfig>(arguments.flags);
-  const WeightBits bits = resolve_weight_bits(arguments.quantize);
+  const serve::WeightBits bits = resolve_weight_bits(arguments.quantize);
   prepare(config, ranks);
   const ModelSource source(std::exchange(arguments.model, ""), config.compute);
   arguments.model = source.folder();

@@ -171,7 +171,7 @@ std::string read_prompt(const std::string& given) {
 // What all ways to generate begin with.
 struct Opening {
   ModelRanksConfig config;
-  WeightBits bits;
+  serve::WeightBits bits;
   serve::HeartbeatOptions heartbeat;
   std::unique_ptr<ModelSource> source;
   models::ModelSpecification specification;

@@ -21,8 +21,6 @@
 namespace colossal::cli {
 namespace {
 
-constexpr int64_t kInt4Group = 64;
-
 memory::Tiers resolve_tiers(const InferenceConfig& config) {
   const memory::Tiers tiers{
       .parameters = memory::resolve_shares("parameters", config.offload_parameters),
@@ -49,7 +47,7 @@ void prepare_rank(const InferenceConfig& config, int local_size) {
 
 serve::InferenceOptions inference_options(const models::ModelSpecification& specification,
                                           const InferenceConfig& config, at::Device device,
-                                          const WeightBits& bits) {
+                                          const serve::WeightBits& bits) {
   return {.type = resolve_compute_type(specification, config),
           .device = device,
           .tiers = resolve_tiers(config),
@@ -59,7 +57,7 @@ serve::InferenceOptions inference_options(const models::ModelSpecification& spec
 }
 
 // What ranks must agree on.
-std::string describe(const WeightBits& bits) {
+std::string describe(const serve::WeightBits& bits) {
   if (!bits.quantization) return bits.as_stored ? "auto" : "none";
   using Quantization = ops::Quantization;
   const Quantization& how = *bits.quantization;
@@ -71,7 +69,8 @@ std::string describe(const WeightBits& bits) {
 }
 
 void describe_weights(const serve::InferenceModel& model,
-                      const models::ModelSpecification& specification, const WeightBits& bits) {
+                      const models::ModelSpecification& specification,
+                      const serve::WeightBits& bits) {
   if (model.is_quantized()) {
     log::info("weights: {}", format_bytes(model.weight_bytes()));
   } else if (bits.as_stored) {
@@ -250,7 +249,7 @@ models::ModelSpecification resolve_draft(const std::string& folder, serve::Specu
 
 OpenedSpeculation open_speculation(const SpeculationArguments& arguments,
                                    const InferenceConfig& config, at::Device device,
-                                   const WeightBits& bits) {
+                                   const serve::WeightBits& bits) {
   OpenedSpeculation opened{
       .model = nullptr,
       .speculation = {.kind = resolve_kind(arguments), .drafts = arguments.drafts}};
@@ -285,47 +284,16 @@ void add_quantize(CLI::App& command, QuantizeArguments& arguments) {
   command.add_option("--quantize-group", arguments.group,
                      fmt::format("How many inputs share a scale, a multiple of {}; 0: all inputs "
                                  "of an output share one [int8, fp8: 0, int4: {}]",
-                                 ops::Quantization::kGroupStep, kInt4Group));
+                                 ops::Quantization::kGroupStep, serve::kInt4Group));
 }
 
-ops::Quantization resolve_quantization(const std::string& type, std::optional<int64_t> group) {
-  using Type = ops::Quantization::Type;
-  ops::Quantization quantization;
-  if (type == "int4") {
-    quantization = {.type = Type::int4, .group = kInt4Group, .zero_point = true};
-  } else if (type == "fp8") {
-    quantization.type = Type::fp8;
-  } else if (type == "int8-dynamic") {
-    quantization.activations = ops::Activations::int8;
-  } else if (type != "int8") {
-    throw ConfigError(
-        fmt::format("--quantize={}: must be auto, none, int8, int4, fp8 or int8-dynamic", type));
-  }
-  quantization.group = group.value_or(quantization.group);
-  if (quantization.group < 0 || quantization.group % ops::Quantization::kGroupStep != 0) {
-    throw ConfigError(
-        fmt::format("--quantize-group={}: must be 0 (all inputs of an output) or a "
-                    "multiple of {}",
-                    quantization.group, ops::Quantization::kGroupStep));
-  }
-  return quantization;
-}
-
-WeightBits resolve_weight_bits(const QuantizeArguments& arguments) {
-  if (arguments.type != "auto" && arguments.type != "none") {
-    return {.quantization = resolve_quantization(arguments.type, arguments.group)};
-  }
-  if (arguments.group) {
-    throw ConfigError(
-        "--quantize-group without --quantize: also give --quantize=int8, --quantize=int4 or "
-        "--quantize=fp8");
-  }
-  return {.as_stored = arguments.type == "auto"};
+serve::WeightBits resolve_weight_bits(const QuantizeArguments& arguments) {
+  return serve::resolve_weight_bits(arguments.type, arguments.group, kQuantizeNames);
 }
 
 std::unique_ptr<serve::InferenceModel> open_model(const models::ModelSpecification& specification,
                                                   const InferenceConfig& config, at::Device device,
-                                                  const WeightBits& bits,
+                                                  const serve::WeightBits& bits,
                                                   std::function<void(int64_t, int64_t)> progress) {
   serve::InferenceOptions options = inference_options(specification, config, device, bits);
   options.progress = std::move(progress);
@@ -336,7 +304,7 @@ std::unique_ptr<serve::InferenceModel> open_model(const models::ModelSpecificati
 
 std::unique_ptr<serve::InferenceModel> open_model_over_ranks(
     const models::ModelSpecification& specification, const ModelRanksConfig& config,
-    const Strategy& strategy, InferenceRanks& ranks, const WeightBits& bits,
+    const Strategy& strategy, InferenceRanks& ranks, const serve::WeightBits& bits,
     const std::function<void(int64_t, int64_t)>& progress) {
   comm::World& world =
       ranks.connect(config.parallel.world, config.parallel.timeout,

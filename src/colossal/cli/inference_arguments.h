@@ -20,6 +20,7 @@
 #include "colossal/models/families.h"
 #include "colossal/serve/engine.h"
 #include "colossal/serve/inference_model.h"
+#include "colossal/serve/weight_bits.h"
 
 namespace colossal::cli {
 
@@ -48,14 +49,7 @@ struct QuantizeArguments {
   std::optional<int64_t> group;  // input features that share a scale, 0: all; nullopt: not given
 };
 
-// How the weights of linear layers are held in memory.
-struct WeightBits {
-  // How weights are quantized while they are read; nullopt: they are not.
-  std::optional<ops::Quantization> quantization;
-  // Whether weights that the folder stores quantized stay quantized. If false, they are
-  // dequantized. Used only if `quantization` is nullopt. See serve::InferenceOptions.
-  bool as_stored = false;
-};
+inline const serve::QuantizationNames kQuantizeNames{"--quantize", "--quantize-group"};
 
 // The values of --speculate, --draft and --num-drafts.
 struct SpeculationArguments {
@@ -85,7 +79,7 @@ void add_speculation(CLI::App& command, SpeculationArguments& arguments);
 // stored; commands pass the value that they pass to open_model(). Throws ConfigError, IoError.
 OpenedSpeculation open_speculation(const SpeculationArguments& arguments,
                                    const InferenceConfig& config, at::Device device,
-                                   const WeightBits& bits);
+                                   const serve::WeightBits& bits);
 
 // Logs the acceptance rate of draft tokens, if the engine uses speculative decoding.
 void log_acceptance_rate(const serve::Engine& engine);
@@ -93,13 +87,9 @@ void log_acceptance_rate(const serve::Engine& engine);
 // Adds --quantize and --quantize-group.
 void add_quantize(CLI::App& command, QuantizeArguments& arguments);
 
-// Returns the quantization that `type`, a value of --quantize other than auto and none, names.
-// group: input features that share a scale, 0: all; nullopt: the default of the type. Throws
-// ConfigError, listing the supported values, if `type` or `group` is unsupported.
-ops::Quantization resolve_quantization(const std::string& type, std::optional<int64_t> group);
-// Returns what --quantize and --quantize-group ask for. Throws ConfigError under the conditions of
-// resolve_quantization(), and if --quantize-group is given but --quantize is auto or none.
-WeightBits resolve_weight_bits(const QuantizeArguments& arguments);
+// Returns what --quantize and --quantize-group ask for. Throws ConfigError as
+// serve::resolve_weight_bits().
+serve::WeightBits resolve_weight_bits(const QuantizeArguments& arguments);
 
 // Add the keys of a config to `schema`. When `schema` reads values, it writes them to `config`,
 // which must outlive it.
@@ -170,7 +160,7 @@ at::ScalarType resolve_compute_type(const models::ModelSpecification& specificat
 // and this reason. Logs the tiers of the weights if some are stored off the device.
 std::unique_ptr<serve::InferenceModel> open_model(
     const models::ModelSpecification& specification, const InferenceConfig& config,
-    at::Device device, const WeightBits& bits = {},
+    at::Device device, const serve::WeightBits& bits = {},
     std::function<void(int64_t done, int64_t total)> progress = {});
 
 // Like open_model(), but connects `ranks` (InferenceRanks::connect()) and partitions the model over
@@ -178,7 +168,7 @@ std::unique_ptr<serve::InferenceModel> open_model(
 // Collective. Also throws what connect() throws.
 std::unique_ptr<serve::InferenceModel> open_model_over_ranks(
     const models::ModelSpecification& specification, const ModelRanksConfig& config,
-    const Strategy& strategy, InferenceRanks& ranks, const WeightBits& bits = {},
+    const Strategy& strategy, InferenceRanks& ranks, const serve::WeightBits& bits = {},
     const std::function<void(int64_t done, int64_t total)>& progress = {});
 
 // Returns `options` with the type and device of the model, and with an idle_message_interval of at

@@ -40,7 +40,8 @@ ops::Quantization resolve_stored(const QuantizeFolderArguments& arguments) {
     throw ConfigError(fmt::format("--quantize={}: must be int8, int4 or fp8 to convert a folder",
                                   arguments.type));
   }
-  ops::Quantization how = resolve_quantization(arguments.type, arguments.group);
+  ops::Quantization how =
+      serve::resolve_quantization(arguments.type, arguments.group, kQuantizeNames);
   if (arguments.symmetric) how.zero_point = false;
   return how;
 }

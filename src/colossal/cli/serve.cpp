@@ -176,7 +176,7 @@ struct Loading {
   models::ModelSpecification specification;
   ModelRanksConfig config;
   Strategy strategy;
-  WeightBits bits;
+  serve::WeightBits bits;
   std::vector<NamedAdapter> adapters;
   AnswerForms forms;
 

@@ -3,7 +3,6 @@
 #include "colossal/cli/command.h"
 #include "colossal/cli/key_flags.h"
 #include "colossal/cli/training_run.h"
-#include "colossal/training/trainer.h"
 
 namespace colossal::cli {
 
@@ -19,12 +18,7 @@ void add_train(CLI::App& app, int& exit_code) {
   command->callback([arguments, command, &exit_code] {
     arguments->flags = key_flags<RunConfig>(*command);
     exit_code = run_training(*arguments, [](const RunArguments& given) {
-      TrainingRun run{.words = {"train"},
-                      .arguments = given,
-                      .given = read_config(given),
-                      .make_task = make_pretraining};
-      run.given.config.model.pretrains = true;
-      return run;
+      return TrainingRun{read_training(given), {"train"}, given};
     });
   });
 }

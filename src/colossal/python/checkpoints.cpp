@@ -1,11 +1,13 @@
 #include "colossal/python/checkpoints.h"
 
+#include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "colossal/checkpoint/all_or_none.h"
+#include "colossal/python/definitions.h"
 #include "colossal/python/tensor_caster.h"
 
 namespace nb = nanobind;

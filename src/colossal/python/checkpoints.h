@@ -3,8 +3,6 @@
 // program goes on; read at any ZeRO stage and number of ranks.
 #pragma once
 
-#include <nanobind/nanobind.h>
-
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -52,8 +50,5 @@ class Checkpoints {
   checkpoint::RunFolder folder_;
   std::optional<checkpoint::Save> save_;
 };
-
-// Defines the classes in the extension module.
-void define_checkpoints(nanobind::module_& module);
 
 }  // namespace colossal::python

@@ -25,6 +25,7 @@
 #include "colossal/memory/memory_ledger.h"
 #include "colossal/python/checkpoints.h"
 #include "colossal/python/cluster.h"
+#include "colossal/python/definitions.h"
 #include "colossal/python/tensor_caster.h"
 
 namespace nb = nanobind;
@@ -232,6 +233,8 @@ NB_MODULE(_core, module) {
   define_cluster(module);
   define_module_engine(module);
   define_checkpoints(module);
+  define_language_model(module);
+  define_runs(module);
 }
 
 }  // namespace colossal::python

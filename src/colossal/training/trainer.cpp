@@ -279,6 +279,7 @@ class Trainer {
     }
     const bool is_best = compare(result, validation_loss);
     monitor_.end_step(result, validation_loss);
+    hooks_.stepped(result, validation_loss);
     const int64_t save_every = job_.config.checkpoint.every;
     const bool due = is_best || (save_every > 0 && result.step % save_every == 0);
     if (last || summary_.stopped || history_.ends_run()) return;

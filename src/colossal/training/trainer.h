@@ -27,6 +27,10 @@ struct TrainingHooks {
   // completes the training step, saves a checkpoint and ends. A running evaluation is abandoned,
   // except the evaluation after the last training step.
   std::function<bool()> stop_requested = [] { return false; };
+  // Called on each rank after each training step. validation_loss: of the evaluation that followed
+  // the step; nullopt: none did. An exception ends the run.
+  std::function<void(const StepResult&, const std::optional<double>& validation_loss)> stepped =
+      [](const StepResult&, const std::optional<double>&) {};
   // Called on rank 0 when a checkpoint is on the disk.
   std::function<void()> saved = [] {};
   // Returns what the model of the task writes after each prompt (train.sample_prompts), at most

@@ -1,4 +1,4 @@
-#include "colossal/cli/strategy_choice.h"
+#include "colossal/run/strategy_choice.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include "colossal/base/progress.h"
 #include "colossal/plan/measure_cluster.h"
 
-namespace colossal::cli {
+namespace colossal {
 
 plan::ClusterSpecification cluster_of(const RunConfig& config) {
   if (!config.parallel.cluster.empty()) return plan::read_cluster(config.parallel.cluster);
@@ -36,4 +36,4 @@ std::vector<std::string> flags_of(const plan::StrategySearch& search) {
   return flags;
 }
 
-}  // namespace colossal::cli
+}  // namespace colossal

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "colossal/cli/run_arguments.h"
 #include "colossal/plan/cluster_specification.h"
 #include "colossal/plan/strategy_search.h"
+#include "colossal/run/given_run.h"
 
-namespace colossal::cli {
+namespace colossal {
 
 // Whether the layout has yet to be chosen.
 inline bool is_undecided(const RunConfig& config) {
@@ -30,4 +30,4 @@ plan::StrategySearch search_strategies(const GivenConfig& given, const Machine& 
 // "--parallel.strategy=manual".
 std::vector<std::string> flags_of(const plan::StrategySearch& search);
 
-}  // namespace colossal::cli
+}  // namespace colossal

@@ -8,6 +8,7 @@ import torch
 
 from ._clipping import teach_clipping
 from ._engine import Cluster, ConfigError, ModuleEngine, connect
+from ._interrupts import end_waits_on_interrupts
 from ._optimizers import Optimizer, groups_of, settings_of
 from ._passes import Boosted
 
@@ -77,6 +78,7 @@ def _connected(backend, timeout):
         raise ConfigError(f"backend and timeout were {next(iter(_ranks))} at the first boost() of this process; they are the same for all")
     if not _ranks:
         _ranks[backend, timeout] = connect(backend, timeout)
+        end_waits_on_interrupts(_ranks[backend, timeout])
     return _ranks[backend, timeout]
 
 

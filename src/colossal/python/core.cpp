@@ -145,7 +145,10 @@ void define_cluster(nb::module_& module) {
       .def_prop_ro("rank", [](const Ranks& ranks) { return ranks.world->rank(); })
       .def_prop_ro("size", [](const Ranks& ranks) { return ranks.world->size(); })
       .def_prop_ro("backend",
-                   [](const Ranks& ranks) { return std::string(ranks.world->backend()); });
+                   [](const Ranks& ranks) { return std::string(ranks.world->backend()); })
+      .def(
+          "abort", [](const Ranks& ranks, const std::string& why) { ranks.world->abort(why); },
+          nb::arg("why"), Unlocked());
   module.def("connect", &connect, nb::arg("backend"), nb::arg("timeout"), Unlocked());
   nb::class_<Cluster>(module, "Cluster")
       .def(nb::init<const Ranks&, int>(), nb::keep_alive<1, 2>(), nb::arg("ranks"), nb::arg("zero"),

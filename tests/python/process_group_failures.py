@@ -75,6 +75,7 @@ class Groups(unittest.TestCase):
         """A receive that waits for its peer to connect does not wait for the timeout."""
         group = dist.new_group()
         work = dist.irecv(torch.empty(4), (RANK + 1) % SIZE, group=group)
+        time.sleep(0.5)  # until it waits
         begin = time.monotonic()
         group.abort()
         with self.assertRaisesRegex(DistBackendError, f"abandoned: rank {(RANK + 1) % SIZE} did not come"):

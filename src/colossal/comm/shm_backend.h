@@ -1,9 +1,10 @@
 // The backend for processes of one host, over shared memory. In all_reduce, reduce_scatter and
 // all_gather, ranks read each other's data in shared memory. A rank first copies its data into a
 // slot (shm_board.h), unless the tensors are larger than 256 KiB and those of all ranks come from
-// one call of shared_empty() (shared_regions.h). All other calls that move data send messages
-// through rings (shm_board.h). backend.h, point_to_point.h and exchange.h describe the functions
-// that are marked `override` here.
+// one call of shared_empty() (shared_regions.h). An all_to_all always goes through slots
+// (shm_all_to_all.cpp). All other calls that move data send messages through rings (shm_board.h).
+// backend.h, point_to_point.h and exchange.h describe the functions that are marked `override`
+// here.
 #pragma once
 
 #include <deque>

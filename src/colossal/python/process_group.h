@@ -25,6 +25,7 @@
 #include <tuple>
 #include <vector>
 
+#include "colossal/python/flat_tensors.h"
 #include "colossal/python/group_calls.h"
 #include "colossal/python/group_connection.h"
 
@@ -33,7 +34,6 @@ namespace colossal::python {
 class ProcessGroup final : public c10d::Backend {
  public:
   using WorkPointer = GroupCalls::WorkPointer;
-  using Tensors = std::vector<at::Tensor>;
   using TensorLists = std::vector<Tensors>;
 
   // members: without hosts. Collective; throws c10::DistBackendError with the names of the ranks

@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 import torch
 
+from ._engine import Cluster, ConfigError, ModuleEngine, connect  # first: it checks torch
 from ._clipping import teach_clipping
-from ._engine import Cluster, ConfigError, ModuleEngine, connect
 from ._interrupts import end_waits_on_interrupts
 from ._optimizers import Optimizer, groups_of, settings_of
 from ._passes import Boosted
@@ -40,7 +40,7 @@ def boost(model: Model, optimizer: torch.optim.Optimizer | str = "adamw", *, zer
 
     Afterwards model.no_sync() accumulates as in DistributedDataParallel; optimizer.grad_norm is the norm of the last step;
     gather(model) makes whole weights readable at zero=3."""
-    if _find(model):
+    if find_boosted(model):
         raise ConfigError("this model was boosted before: boost() takes a model once")
     names = {parameter: name for name, parameter in model.named_parameters()}
     if isinstance(optimizer, str):
@@ -60,9 +60,10 @@ def boost(model: Model, optimizer: torch.optim.Optimizer | str = "adamw", *, zer
         settings.momentum, settings.nesterov, groups_of(optimizer, names), dtype, list(_shares(offload or {})), nvme_path,
         chunk_bytes, window_bytes)
     boosted = Boosted(model, optimizer, cluster, engine, max_grad_norm, dtype, "activations" in (offload or {}))
-    for each in (model, *names):
+    owners: list[Any] = [model, *names]
+    for each in owners:
         each.boosted_by_colossal = boosted
-    teach_clipping(_find)
+    teach_clipping(find_boosted)
     return model, optimizer
 
 
@@ -142,11 +143,12 @@ def gather(model: torch.nn.Module) -> collections.abc.Iterator[None]:
 
 def boosted_of(model):
     """The Boosted of a model. Raises ConfigError if there is none."""
-    boosted = _find(model)
+    boosted = find_boosted(model)
     if boosted is None:
         raise ConfigError("this model was not boosted: call colossal.boost() first")
     return boosted
 
 
-def _find(model_or_parameter):
+def find_boosted(model_or_parameter):
+    """The Boosted of a module or parameter; None if it has none."""
     return getattr(model_or_parameter, "boosted_by_colossal", None)

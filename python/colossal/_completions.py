@@ -100,7 +100,7 @@ class Labels:
 
 class Piece(str):
     """A text that was added to an answer, in a stream."""
-    index: int  # of the answer, if n > 1
+    index: int  # type: ignore[assignment]  # of the answer, if n > 1
     token_ids: list
     reasoning: str
     logprobs: list | None

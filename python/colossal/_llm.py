@@ -7,6 +7,7 @@ import tempfile
 import threading
 import time
 import weakref
+from typing import Any
 
 import numpy
 import torch
@@ -18,7 +19,7 @@ from ._runs import flags_of
 _WAIT = 0.1  # seconds between looks for an interrupt
 _LONGEST_END = 5  # seconds that the end of the program waits for calls of other threads
 _MOST_TEXTS = 512  # in one request for embeddings
-_open = weakref.WeakSet()
+_open: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class Stream:

@@ -74,9 +74,8 @@ class _Watcher(TorchFunctionMode):
 
 # What may be asked of a weight that is not on the device.
 _NO_READS = {
-    torch.Tensor.dtype.__get__, torch.Tensor.device.__get__, torch.Tensor.shape.__get__, torch.Tensor.requires_grad.__get__,
-    torch.Tensor.is_leaf.__get__, torch.Tensor.grad.__get__, torch.Tensor.grad_fn.__get__, torch.Tensor.ndim.__get__,
-    torch.Tensor.is_cuda.__get__, torch.Tensor._version.__get__, torch.Tensor.layout.__get__, torch.Tensor.is_sparse.__get__,
+    *(getattr(torch.Tensor, name).__get__ for name in (
+        "dtype", "device", "shape", "requires_grad", "is_leaf", "grad", "grad_fn", "ndim", "is_cuda", "_version", "layout", "is_sparse")),
     torch.Tensor.size, torch.Tensor.dim, torch.Tensor.numel, torch.Tensor.is_floating_point, torch.Tensor.is_complex,
     torch.Tensor.is_contiguous, torch.Tensor.stride, torch.Tensor.element_size, torch.Tensor.__hash__,
     torch.Tensor.get_device, torch.is_floating_point, torch.is_complex,

@@ -9,7 +9,7 @@ import atexit
 import torch.distributed
 
 from . import _engine  # noqa: F401  (refuses another version of torch)
-from ._c10d import end_all, make_process_group
+from ._c10d import end_all, make_process_group  # type: ignore[import-not-found]
 
 
 def _create(options, backend_options):

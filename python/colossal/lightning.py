@@ -11,12 +11,12 @@ The ranks are started by torchrun. Importing this registers the strategy "coloss
 import contextlib
 
 try:
-    from lightning.pytorch.strategies import DDPStrategy, StrategyRegistry
+    from lightning.pytorch.strategies import DDPStrategy, StrategyRegistry  # type: ignore[import-not-found]
 except ImportError as error:
     raise ImportError("colossal.lightning needs the package lightning: pip install lightning") from error
 
 from . import distributed  # noqa: F401  (registers the backend of Lightning's own reductions)
-from ._boosting import _boosted
+from ._boosting import find_boosted
 from ._engine import ConfigError
 
 
@@ -55,7 +55,7 @@ class Strategy(DDPStrategy):
         return stack
 
     def _boosted_models(self):
-        return [module for module in self.lightning_module.modules() if module in _boosted]
+        return [module for module in self.lightning_module.modules() if find_boosted(module) is not None]
 
 
 StrategyRegistry.register("colossal", Strategy, description="colossal.boost() in the place of DistributedDataParallel")

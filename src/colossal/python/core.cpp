@@ -138,6 +138,14 @@ void define_errors(nb::module_& module) {
   nb::exception<IoError>(module, "IoError", PyExc_OSError);
   nb::exception<CommError>(module, "CommError", PyExc_ConnectionError);
   nb::exception<NonFiniteError>(module, "NonFiniteError", PyExc_FloatingPointError);
+  // Ctrl-C has ended a wait (python/colossal/_interrupts.py): its own error comes first.
+  nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const CommError&) {
+      if (PyErr_CheckSignals() == 0) throw;
+    }
+  });
 }
 
 void define_cluster(nb::module_& module) {

@@ -129,6 +129,23 @@ class Boost(unittest.TestCase):
                 with self.subTest(f"reentrant {reentrant}, {zero}"):
                     self.check(LLAMA, adamw, prepare, zero=zero)
 
+    def test_compiled(self):
+        """torch.compile without its last stage, which rounds otherwise"""
+        for layout in ({"zero": 0}, {"zero": 3}, {"zero": 1, "offload": {"activations": "host"}}):
+            with self.subTest(**layout):
+                found = []
+                for compiles in (False, True):
+                    torch._dynamo.reset()
+                    model, optimizer = self.boosted(**layout)
+                    runs = torch.compile(model, backend="aot_eager") if compiles else model
+                    for step in range(STEPS):
+                        loss = runs(input_ids=batch_of(step, 0), labels=batch_of(step, 0)).loss
+                        loss.backward()
+                        optimizer.step()
+                        optimizer.zero_grad()
+                        found.append(loss.item())
+                self.assertEqual(found[:STEPS], found[STEPS:])
+
     def test_offload(self):
         for offload in ({"parameters": "host", "optimizer": "host"}, {"optimizer": {"host": 0.5}}):
             with self.subTest(offload):

@@ -9,7 +9,7 @@ if _problem:
 
 from ._core import (  # noqa: E402  (torch comes first: its libraries are then found)
     CheckpointContents, Checkpoints, Cluster, CommError, ConfigError, Error, Fetching, IoError, ModuleEngine, NonFiniteError,
-    connect, load_checkpoint, version as __version__)
+    connect, load_checkpoint, load_weight, version as __version__)
 
 __all__ = ["CheckpointContents", "Checkpoints", "Cluster", "CommError", "ConfigError", "Error", "Fetching", "IoError",
-           "ModuleEngine", "NonFiniteError", "__version__", "connect", "load_checkpoint"]
+           "ModuleEngine", "NonFiniteError", "__version__", "connect", "load_checkpoint", "load_weight"]

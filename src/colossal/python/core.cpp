@@ -26,6 +26,7 @@
 #include "colossal/python/checkpoints.h"
 #include "colossal/python/cluster.h"
 #include "colossal/python/tensor_caster.h"
+#include "colossal/python/weights.h"
 
 namespace nb = nanobind;
 
@@ -232,6 +233,7 @@ NB_MODULE(_core, module) {
   define_cluster(module);
   define_module_engine(module);
   define_checkpoints(module);
+  define_weights(module);
 }
 
 }  // namespace colossal::python

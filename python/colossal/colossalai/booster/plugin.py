@@ -53,7 +53,7 @@ class Plugin:
         """Batches of this rank's samples. seed: of the workers' random numbers; each worker has its own"""
         if not torch.distributed.is_initialized():
             raise ConfigError("prepare_dataloader() divides the samples among the ranks: call colossalai.launch_from_torch() first")
-        sampler = (distributed_sampler_cls or DistributedSampler)(
+        sampler: DistributedSampler[typing.Any] = (distributed_sampler_cls or DistributedSampler)(
             dataset, num_replicas=torch.distributed.get_world_size(), rank=torch.distributed.get_rank(), shuffle=shuffle)
 
         def seed_worker(worker: int) -> None:

@@ -20,8 +20,8 @@ class _Warmup(LRScheduler):
         self.total_steps, self.warmup_steps = total_steps, warmup_steps
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
-        return [self.rate(base) for base in self.base_lrs]
+    def get_lr(self) -> list[float | torch.Tensor]:
+        return [self.rate(float(base)) for base in self.base_lrs]
 
     def rate(self, base: float) -> float:
         if self.last_epoch < self.warmup_steps:

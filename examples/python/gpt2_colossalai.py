@@ -1,4 +1,4 @@
-"""A program for Colossal-AI with other imports: fine-tunes GPT-2 to tell which license a passage is from.
+"""A program for Colossal-AI with other imports: trains a small GPT-2 to tell passages of programs from those of licenses.
 
   torchrun --nproc-per-node=2 examples/python/gpt2_colossalai.py --plugin gemini
 
@@ -7,7 +7,7 @@ import argparse
 
 import torch
 import torch.distributed as dist
-from license_text import NAMES, NamedPassages
+from passages import LabelledPassages
 from transformers import GPT2Config, GPT2ForSequenceClassification, get_linear_schedule_with_warmup
 
 import colossal.colossalai as colossalai  # import colossalai
@@ -18,7 +18,7 @@ from colossal.colossalai.booster.plugin import (  # from colossalai.booster.plug
 from colossal.colossalai.cluster import DistCoordinator  # from colossalai.cluster import DistCoordinator
 from colossal.colossalai.nn.optimizer import HybridAdam  # from colossalai.nn.optimizer import HybridAdam
 
-EPOCHS, BATCH, RATE, DECAY, WARMUP = 3, 8, 1e-3, 0.01, 0.1
+EPOCHS, BATCH, RATE, DECAY, WARMUP = 3, 8, 2e-3, 0.01, 0.1
 PLUGINS = {
     "torch_ddp": TorchDDPPlugin,
     "low_level_zero": lambda: LowLevelZeroPlugin(stage=2, precision="bf16", max_norm=1.0),
@@ -53,7 +53,7 @@ def train_epoch(epoch, model, optimizer, criterion, scheduler, loader, booster, 
 
 @torch.no_grad()
 def evaluate(model, loader):
-    """The part of the passages that the model gives the right name."""
+    """The part of the passages that the model gives the right label."""
     model.eval()
     counts = torch.zeros(2)  # right ones, and all
     for batch in loader:
@@ -74,11 +74,11 @@ def main():
     coordinator = DistCoordinator()
     plugin = PLUGINS[options.plugin]()
     booster = Booster(plugin=plugin)
-    train_loader = plugin.prepare_dataloader(NamedPassages(64, "train"), batch_size=BATCH, shuffle=True, drop_last=True)
-    test_loader = plugin.prepare_dataloader(NamedPassages(64, "test"), batch_size=BATCH)
+    train_loader = plugin.prepare_dataloader(LabelledPassages(64, "train"), batch_size=BATCH, shuffle=True, drop_last=True)
+    test_loader = plugin.prepare_dataloader(LabelledPassages(64, "test"), batch_size=BATCH)
 
     model = GPT2ForSequenceClassification(GPT2Config(
-        vocab_size=256, n_positions=64, n_embd=64, n_layer=2, n_head=4, num_labels=len(NAMES), pad_token_id=0))
+        vocab_size=256, n_positions=64, n_embd=64, n_layer=2, n_head=4, pad_token_id=0, bos_token_id=0, eos_token_id=0))
     optimizer = HybridAdam(groups(model), lr=RATE, eps=1e-8)
     steps = len(train_loader) * EPOCHS
     scheduler = get_linear_schedule_with_warmup(optimizer, int(WARMUP * steps), steps)

@@ -7,7 +7,7 @@ Other than in Colossal-AI, what a plugin has saved goes on at every other plugin
 import argparse
 import os
 
-from license_text import Passages
+from passages import Passages
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import colossal.colossalai as colossalai  # import colossalai

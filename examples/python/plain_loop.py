@@ -9,7 +9,7 @@ import contextlib
 
 import torch
 import torch.distributed
-from license_text import Passages
+from passages import Passages
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import colossal

@@ -8,7 +8,7 @@ import argparse
 
 import torch
 import transformers
-from license_text import Passages
+from passages import Passages
 
 import colossal.transformers
 

@@ -6,6 +6,7 @@ saves at one plugin goes on at another; what it asks for is done, said to have n
 import contextlib
 import copy
 import functools
+import json
 import os
 import socket
 import subprocess
@@ -256,6 +257,25 @@ class Files(Tests):
                     if name in ("model", "shards"):
                         self.assert_weights(AutoModelForCausalLM.from_pretrained(f"{folder}/{name}").state_dict(), expected, 0)
         self.assertGreater(len([name for name in os.listdir(f"{folder}/shards") if name.endswith(".safetensors")]), 1)
+
+    def test_reads_what_colossal_ai_writes(self):
+        """Folders of pytorch_model.bin, with and without an index."""
+        folder, expected = self.shared_directory(), {name: value + 1 for name, value in model_of(LLAMA).state_dict().items()}
+        if torch.distributed.get_rank() == 0:
+            names = list(expected)
+            parts = {f"pytorch_model-{index:05d}.bin": names[index - 1::2] for index in (1, 2)}
+            for file, part in parts.items():
+                os.makedirs(f"{folder}/two", exist_ok=True)
+                torch.save({name: expected[name] for name in part}, f"{folder}/two/{file}")
+            with open(f"{folder}/two/pytorch_model.bin.index.json", "w") as file:
+                json.dump({"metadata": {}, "weight_map": {name: file for file, part in parts.items() for name in part}}, file)
+            os.makedirs(f"{folder}/one")
+            torch.save(expected, f"{folder}/one/pytorch_model.bin")
+        torch.distributed.barrier()
+        for name in ("one", "two"):
+            run = Run(PLUGINS["gemini"]())
+            run.booster.load_model(run.model, f"{folder}/{name}")
+            self.assert_weights(run.weights(), expected, 0)
 
     def test_says_what_does_not_fit(self):
         folder = self.shared_directory()

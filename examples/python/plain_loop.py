@@ -92,3 +92,4 @@ with colossal.gather(model):
     if colossal.rank() == 0:
         model.save_pretrained(f"{options.directory}/model")
     torch.distributed.barrier()  # until rank 0 has written them
+torch.distributed.destroy_process_group()

@@ -1,4 +1,5 @@
 """launch() and its variants: the ranks meet, by torch.distributed and by the engine."""
+import atexit
 import os
 
 import torch
@@ -29,6 +30,7 @@ def launch(rank: int, world_size: int, host: str, port: int, backend: str = "ncc
     if world_size > 1:  # the engine's store, or torchrun's, serves at host:port
         os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "True"
     torch.distributed.init_process_group(_backend_of(backend), rank=rank, world_size=world_size)
+    atexit.register(_end)
     if torch.cuda.is_available():
         torch.cuda.set_device(local_rank % torch.cuda.device_count())
     set_seed(seed)
@@ -55,6 +57,12 @@ def launch_from_openmpi(host: str, port: int, backend: str = "nccl", seed: int =
     """launch() with what Open MPI's mpirun says to its ranks."""
     rank, size, local_rank = _variables("mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK")
     launch(int(rank), int(size), host, port, backend, int(local_rank), seed, verbose, config=config)
+
+
+def _end() -> None:
+    """Ends the threads of torch.distributed before Python ends: one that frees a tensor afterwards would abort the program."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def _variables(launcher: str, *names: str) -> list[str]:

@@ -9,8 +9,9 @@ if _problem:
 
 from ._core import (  # noqa: E402  (torch comes first: its libraries are then found)
     CheckpointContents, Checkpoints, Cluster, CommError, ConfigError, Error, Fetching, IoError, LanguageModel, LanguageModelOptions,
-    ModuleEngine, NonFiniteError, connect, convert_gguf, key_helps, load_checkpoint, plan, train, tuning_methods, version as __version__)
+    ModuleEngine, NonFiniteError, connect, convert_gguf, key_helps, load_checkpoint, load_weight, plan, train,
+    tuning_methods, version as __version__)
 
 __all__ = ["CheckpointContents", "Checkpoints", "Cluster", "CommError", "ConfigError", "Error", "Fetching", "IoError", "LanguageModel",
            "LanguageModelOptions", "ModuleEngine", "NonFiniteError", "__version__", "connect", "convert_gguf", "key_helps",
-           "load_checkpoint", "plan", "train", "tuning_methods"]
+           "load_checkpoint", "load_weight", "plan", "train", "tuning_methods"]

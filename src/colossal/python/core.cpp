@@ -246,6 +246,7 @@ NB_MODULE(_core, module) {
   define_checkpoints(module);
   define_language_model(module);
   define_runs(module);
+  define_weights(module);
 }
 
 }  // namespace colossal::python

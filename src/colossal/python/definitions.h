@@ -9,6 +9,8 @@ namespace colossal::python {
 
 // Checkpoints of a ModuleEngine.
 void define_checkpoints(nanobind::module_& module);
+// Weights that the program gives to a module that the engine trains: those of a model's file.
+void define_weights(nanobind::module_& module);
 // LanguageModel and Generation, for colossal.LLM.
 void define_language_model(nanobind::module_& module);
 // Training, tuning and plans of runs.

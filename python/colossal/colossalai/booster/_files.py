@@ -8,7 +8,7 @@ import typing
 import torch
 import torch.distributed
 
-from ..._boosting import _find, boosted_of, gather
+from ..._boosting import find_boosted, boosted_of, gather
 from ..._checkpoints import load, save
 from ..._engine import ConfigError, IoError, load_weight
 
@@ -25,7 +25,7 @@ def save_model(model: torch.nn.Module, path: str, folder: bool, prefix: str | No
         else:
             torch.save(_copies(model, repeats=True), target)
 
-    if _find(model) is None:
+    if find_boosted(model) is None:
         _on_first_rank(lambda: _replace(path, write))
         return
     with gather(model):
@@ -33,7 +33,7 @@ def save_model(model: torch.nn.Module, path: str, folder: bool, prefix: str | No
 
 
 def load_model(model: torch.nn.Module, path: str, strict: bool) -> None:
-    boosted = _find(model)
+    boosted = find_boosted(model)
     state = _read(path)
     _check_names(model, state, path, strict)
     if boosted is None:

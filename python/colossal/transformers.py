@@ -49,7 +49,7 @@ class Trainer(transformers.Trainer):
         if not _internal_call:
             with gather(self.model):
                 super().save_model(output_dir)
-                self._wait_for_all()  # weights must be whole until rank 0 has written them
+                self._wait_for_all()  # the files are there when any rank goes on
             return
         engine = os.path.join(output_dir, _ENGINE)
         if self.args.should_save and os.path.exists(engine):  # of a run that went on from before this step, as here

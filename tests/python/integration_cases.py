@@ -1,8 +1,9 @@
-"""Trainers of TRL and accelerate's loop, unmodified but for colossal.boost(), beside themselves with DistributedDataParallel: the
+"""Trainers of TRL, adapters of PEFT and accelerate's loop, unmodified but for colossal.boost(), beside themselves with DistributedDataParallel: the
 same curves and weights, in fp64.
 
   python -m torch.distributed.run --standalone --nproc-per-node=2 integration_cases.py
 """
+import contextlib
 import copy
 import os
 import tempfile
@@ -10,6 +11,7 @@ import unittest
 
 import accelerate
 import datasets
+import peft
 import tokenizers
 import torch
 import torch.distributed
@@ -84,6 +86,34 @@ class Integrations(unittest.TestCase):
     def test_dpo_of_trl(self):
         self.check(lambda model, settings, options: trl.DPOTrainer(
             model=model, ref_model=model_of("qwen2"), args=trl.DPOConfig(**settings, max_length=16), train_dataset=DPO_ROWS, **options))
+
+    def test_adapters_of_peft(self):
+        """Only the adapter is trained; the other weights are divided at ZeRO 3, too."""
+        def run(zero):
+            torch.manual_seed(3)
+            model = peft.get_peft_model(model_of("llama"), peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj", "down_proj"])).double()
+            trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+            self.assertLess(sum(each.numel() for each in trained), sum(each.numel() for each in model.parameters()) / 2)
+            optimizer, parallel = torch.optim.AdamW(trained, lr=1e-2), model
+            if zero is None:
+                parallel = torch.nn.parallel.DistributedDataParallel(model)
+            else:
+                colossal.boost(model, optimizer, zero=zero, chunk_bytes=4096, window_bytes=8192)
+            losses = []
+            for step in range(3):
+                loss = parallel(**batch_of("llama", 10 * step + RANK)).loss
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                losses.append(loss.item())
+            with contextlib.nullcontext() if zero is None else colossal.gather(model):
+                return losses, copy.deepcopy(model.state_dict())
+        expected, expected_weights = run(None)
+        for zero in (0, 1, 3):
+            with self.subTest(zero=zero):
+                found, weights = run(zero)
+                torch.testing.assert_close(found, expected, rtol=1e-9, atol=0)
+                torch.testing.assert_close(weights, dict(expected_weights), rtol=0, atol=1e-9)
 
     def test_accelerate(self):
         def run(zero):

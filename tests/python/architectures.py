@@ -1,4 +1,5 @@
-"""Small random models of many architectures of transformers, and batches for them."""
+"""Small random models of many architectures of transformers, a UNet of diffusers, and batches for them."""
+import diffusers
 import torch
 import transformers
 
@@ -98,10 +99,28 @@ ARCHITECTURES = {
 }
 
 
+class UNet(diffusers.UNet2DConditionModel):
+    """With the loss that the models of transformers compute themselves."""
+
+    def forward(self, noised, noise, step, text):
+        predicted = super().forward(noised, step, encoder_hidden_states=text).sample
+        return transformers.modeling_outputs.MaskedLMOutput(loss=(predicted - noise).square().mean())
+
+
+ARCHITECTURES["unet"] = (
+    "UNet", {"sample_size": 8, "in_channels": 3, "out_channels": 3, "layers_per_block": 1, "block_out_channels": (8, 16),
+             "norm_num_groups": 4, "attention_head_dim": 4, "cross_attention_dim": 12,
+             "down_block_types": ("CrossAttnDownBlock2D", "DownBlock2D"), "up_block_types": ("UpBlock2D", "CrossAttnUpBlock2D")},
+    lambda: {"noised": torch.randn(2, 3, 8, 8), "noise": torch.randn(2, 3, 8, 8), "step": torch.randint(0, 1000, (2,)),
+             "text": torch.randn(2, 5, 12)})
+
+
 def model_of(name):
     """The same weights on each rank, in fp64."""
     kind, arguments, _ = ARCHITECTURES[name]
     torch.manual_seed(1)
+    if name == "unet":
+        return UNet(**arguments).double()
     kind = getattr(transformers, kind)
     config = kind.config_class(**arguments)
     config._experts_implementation = "eager"  # grouped products have no fp64

@@ -51,8 +51,10 @@ class Boosted:
         optimizer.zero_grad = lambda set_to_none=True: self.discard()
         optimizer.state_dict, optimizer.load_state_dict = self._state_dict, self._load_state_dict
 
+        with_hooks = torch.optim.Optimizer.profile_hook_step(lambda _optimizer, closure: self._step(closure))
+
         def step(closure=None):
-            return self._step(closure)
+            return with_hooks(optimizer, closure)
         step._wrapped_by_lr_sched = True  # schedulers ask whether step() was called: _step() tells them
         optimizer.step = step
 

@@ -177,8 +177,10 @@ class Boost(unittest.TestCase):
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
             loss = model(input_ids=inputs, labels=inputs).loss
         loss.backward()
+        optimizer.register_step_pre_hook(lambda *arguments: called.append("before the step"))
+        optimizer.register_step_post_hook(lambda *arguments: called.append("behind the step"))
         optimizer.step()
-        self.assertEqual(sorted(set(called)), ["after", "before"])
+        self.assertEqual(sorted(set(called)), ["after", "before", "before the step", "behind the step"])
         self.assertGreater(len(packed), 10)
 
         def fail(parameter):

@@ -10,12 +10,13 @@ import typing
 
 from . import _engine, _rewards
 from ._engine import ConfigError
+from ._model_objects import handed_over
 
 if typing.TYPE_CHECKING:
     from .configuration import Configuration
 
 
-def train(config=None, *, texts=None, on_step=None, **sections: typing.Unpack[Configuration]):
+def train(config=None, *, texts=None, tokenizer=None, on_step=None, **sections: typing.Unpack[Configuration]):
     """Trains a model, as `colossal train` does: alone, or as one of the ranks that torchrun or `colossal run` has started.
     Returns what is known at the end: steps, loss, validation_loss, stopped, checkpoint (the folder of the newest) and log_directory.
 
@@ -23,6 +24,9 @@ def train(config=None, *, texts=None, on_step=None, **sections: typing.Unpack[Co
                        on_step=lambda report: print(report.step, report.loss))
 
     config    the path of a run.toml, or its sections as a dict
+    model     a section, or a model of transformers of a family that the engine has: it is trained at any layout, also with tensor,
+              pipeline, sequence and expert parallelism, and has the trained weights afterwards, on all ranks
+    tokenizer one of transformers, with a model of transformers
     texts     an iterable of texts to train on, in the place of data.train
     on_step   called after each step with its step, loss, grad_norm, learning_rate, units (tokens), metrics and
               validation_loss (None: no evaluation); if it returns something true, the run ends after the next step
@@ -30,10 +34,10 @@ def train(config=None, *, texts=None, on_step=None, **sections: typing.Unpack[Co
 
     A run that on_step or Ctrl-C ends saves a checkpoint, if it has a checkpoint.directory. After Ctrl-C, KeyboardInterrupt is
     raised then."""
-    return _run("", config, texts, on_step, sections)
+    return _run("", config, texts, tokenizer, on_step, sections)
 
 
-def tune(method, config=None, *, on_step=None, **sections: typing.Unpack[Configuration]):
+def tune(method, config=None, *, tokenizer=None, on_step=None, **sections: typing.Unpack[Configuration]):
     """Fine-tunes or aligns a model, as `colossal tune METHOD` does: "sft", "dpo", "grpo", ... Otherwise like train().
 
         def short(completions, **fields):
@@ -51,7 +55,7 @@ def tune(method, config=None, *, on_step=None, **sections: typing.Unpack[Configu
             return on_step and on_step(report)
 
         try:
-            finished = _run(method, config, None, after_step, sections)
+            finished = _run(method, config, None, tokenizer, after_step, sections)
         except _engine.Error:
             raise_error()  # this was the cause
             raise
@@ -81,7 +85,19 @@ def plan(config=None, *, ranks=1, **sections: typing.Unpack[Configuration]):
     return Plan(_engine.plan(file, flags, ranks))
 
 
-def _run(method, config, texts, on_step, sections):
+def _run(method, config, texts, tokenizer, on_step, sections):
+    model = sections.get("model")
+    if model is None or isinstance(model, dict):
+        if tokenizer is not None:
+            raise ConfigError("tokenizer is for a model that is an object; a folder has its own, and data.tokenizer names another")
+        return _run_sections(method, config, texts, on_step, sections)
+    with handed_over(model, tokenizer, sections) as (sections, take_back):
+        finished = _run_sections(method, config, texts, on_step, sections)
+        take_back(finished)
+        return finished
+
+
+def _run_sections(method, config, texts, on_step, sections):
     file, flags = _sources(config, sections)
     with _written(texts) as path:
         if path:

@@ -21,7 +21,12 @@ def handed_over(model, tokenizer, sections):
     given, trained = os.path.join(folder, "given"), os.path.join(folder, "trained")
     writes = int(os.environ.get("LOCAL_RANK", 0)) == 0
     checkpoint = dict(sections.get("checkpoint", {}))
-    if "checkpoint.directory" not in sections and not checkpoint.get("directory"):
+    is_kept = "checkpoint.directory" in sections or bool(checkpoint.get("directory"))
+    adapter = sections.get("adapter.kind", dict(sections.get("adapter", {})).get("kind", "none"))
+    if adapter != "none" and not is_kept:
+        raise ConfigError(f"adapter.kind = \"{adapter}\": the object keeps its weights, and only checkpoints have the adapter; give "
+                          "checkpoint={\"directory\": ...}")
+    if not is_kept:
         if _ranks_here() != int(os.environ.get("WORLD_SIZE", 1)):
             raise ConfigError("the ranks are on several hosts: give checkpoint={\"directory\": ...}, a folder that all of them share")
         checkpoint["directory"] = trained
@@ -34,7 +39,7 @@ def handed_over(model, tokenizer, sections):
         _wait_for(folder, ["written"])
         precision = {} if "precision" in sections or "precision.compute" in sections else {"precision": {"compute": _precision_of(model)}}
         run = {**precision, **sections, "model": {"path": given}, "checkpoint": checkpoint}
-        yield run, lambda finished: _take_back(model, finished)
+        yield run, lambda finished: _take_back(model, finished) if adapter == "none" else None
         _mark(folder, f"read-{os.environ.get('LOCAL_RANK', 0)}")
         if writes:
             _wait_for(folder, [f"read-{rank}" for rank in range(_ranks_here())])

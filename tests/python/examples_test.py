@@ -1,4 +1,5 @@
 """The programs of examples/python do what their comments say, on two ranks."""
+import json
 import os
 import pathlib
 import re
@@ -30,9 +31,10 @@ class Examples(unittest.TestCase):
         self.addCleanup(temporary.cleanup)
         self.directory = pathlib.Path(temporary.name)
 
-    def run_example(self, name, *options):
-        done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", EXAMPLES / name,
-                               "--directory", self.directory, *map(str, options)], env=os.environ, capture_output=True, text=True, timeout=300)
+    def run_example(self, name, *options, ranks=2):
+        launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"] if ranks > 1 else []
+        done = subprocess.run([sys.executable, *launcher, EXAMPLES / name, "--directory", self.directory, *map(str, options)], env=os.environ,
+                              capture_output=True, text=True, timeout=300)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout + done.stderr
 
@@ -56,6 +58,15 @@ class Examples(unittest.TestCase):
         self.assertAlmostEqual(loss_of(self.directory / "model", [passages[index] for index in range(8)]), self.evaluation_loss(output),
                                delta=1e-3)
         self.assertEqual(sorted(path.name for path in (self.directory / "checkpoints").glob("step-*")), ["step-000016", "step-000024"])
+
+    def test_a_function_rewards(self):
+        output = self.run_example("reward.py", "--steps=30", ranks=1)
+        rewards = [float(reward) for reward in re.findall(r"^step \d+ reward ([\d.]+)", output, re.MULTILINE)]
+        self.assertEqual(len(rewards), 30)
+        self.assertLess(rewards[0], 0.3)
+        self.assertGreater(sum(rewards[-5:]) / 5, 0.9)
+        folder = re.search(r"the adapter is in (\S+)", output)[1]
+        self.assertEqual(json.loads((pathlib.Path(folder) / "adapter_config.json").read_text())["peft_type"], "LORA")
 
     def test_trainer_goes_on(self):
         first = self.evaluation_loss(self.run_example("trainer.py", "--zero=3", "--steps=10"))

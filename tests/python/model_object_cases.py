@@ -82,6 +82,8 @@ class ModelObjects(unittest.TestCase):
     def test_says_what_it_cannot_do(self):
         with self.assertRaisesRegex(ValueError, "boost\\(\\) any module"):
             colossal.train(model=torch.nn.Linear(2, 2))
+        with self.assertRaisesRegex(ValueError, "only checkpoints have the adapter"):
+            self.train(model_of("llama"), "log", adapter={"kind": "lora"})
         with self.assertRaisesRegex(ValueError, "tokenizer is for a model that is an object"):
             colossal.train(model={"path": "x"}, tokenizer=object())
 

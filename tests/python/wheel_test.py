@@ -41,7 +41,7 @@ for step in range(30):
 assert losses[-1] < losses[0] / 2, losses
 with colossal.gather(model):
     assert all(torch.isfinite(parameter).all() for parameter in model.parameters())
-print("rank", colossal.rank(), "of", colossal.__version__)
+print(f"rank {colossal.rank()} of {colossal.__version__}\\n", end="")  # in one write: the ranks share the output
 """
 
 

@@ -22,7 +22,7 @@ def teach_clipping(boosted_of):
         return total_norm_of(tensors, norm_type, *arguments, **options)
 
     def owner_of(parameters):
-        parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+        parameters = _as_list(parameters)
         owners = [boosted_of(parameter) for parameter in parameters]
         owner = next((owner for owner in owners if owner is not None), None)
         if owner is not None:
@@ -44,7 +44,7 @@ def teach_clipping(boosted_of):
 
     @functools.wraps(clip_value)
     def clip_grad_value_(parameters, *arguments, **options):
-        parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+        parameters = _as_list(parameters)
         if any(boosted_of(parameter) is not None for parameter in parameters):
             raise ConfigError("clip_grad_value_ of a boosted model: the engine clips by norm; use clip_grad_norm_, or boost(max_grad_norm=)")
         return clip_value(parameters, *arguments, **options)
@@ -52,3 +52,7 @@ def teach_clipping(boosted_of):
     clip_grads_with_norm.asks_colossal = True
     clip_grad._get_total_norm, clip_grad._clip_grads_with_norm_ = get_total_norm, clip_grads_with_norm
     clip_grad.clip_grad_value_ = torch.nn.utils.clip_grad_value_ = clip_grad_value_
+
+
+def _as_list(parameters):
+    return [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)

@@ -305,15 +305,18 @@ def _take_answers(generation):
     return parts + generation.take_parts()  # raises if it has failed
 
 
-def _take_embeddings(generation):
+def _wait_for_end(generation):
     while not generation.finished():
         generation.wait(_WAIT)
+
+
+def _take_embeddings(generation):
+    _wait_for_end(generation)
     return generation.take_embeddings().numpy()
 
 
 def _take_answer(generation):
-    while not generation.finished():
-        generation.wait(_WAIT)
+    _wait_for_end(generation)
     return json.loads(generation.take_answer())
 
 

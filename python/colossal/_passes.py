@@ -189,10 +189,11 @@ class Boosted:
         self._pass = "backward"
         if self._collects_gradients():
             self.engine.begin_backward(self._synchronizes if self._is_last is None else self._is_last)
-            torch.autograd.Variable._execution_engine.queue_callback(self._end_backward)
+            end = self.engine.end_backward
         else:
             self.engine.begin_query()
-            torch.autograd.Variable._execution_engine.queue_callback(self._end_query)
+            end = self.engine.end_query
+        torch.autograd.Variable._execution_engine.queue_callback(lambda: self._end_backward(end))
 
     def _collects_gradients(self):
         """Whether the running backward pass computes gradients of parameters, and they are not those that torch.autograd.grad()
@@ -205,13 +206,9 @@ class Boosted:
                 return False
         return False
 
-    def _end_backward(self):
+    def _end_backward(self, end):
         self._pass = None
-        self.engine.end_backward()
-
-    def _end_query(self):
-        self._pass = None
-        self.engine.end_query()
+        end()
 
     @contextlib.contextmanager
     def _no_sync(self):

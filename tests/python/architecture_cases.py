@@ -5,7 +5,6 @@ every ZeRO stage and the host; a checkpoint of one stage goes on at another, and
 """
 import copy
 import os
-import tempfile
 import unittest
 
 import torch
@@ -14,8 +13,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 import colossal
 from architectures import ARCHITECTURES, batch_of, model_of
+from ranks import shared_directory
 
-RANK, RANKS = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+RANK = int(os.environ["RANK"])
 LAYOUTS = [{"zero": 0}, {"zero": 1}, {"zero": 2}, {"zero": 3}, {"zero": 1, "offload": {"parameters": "host", "optimizer": "host"}}]
 STEPS = 3
 
@@ -35,13 +35,6 @@ def train(name, model, optimizer, clip, steps):
         optimizer.zero_grad()
         found += [loss.item(), float(norm if norm is not None else optimizer.grad_norm)]
     return found
-
-
-def shared_directory():
-    """A new directory, the same on all ranks."""
-    paths = [tempfile.mkdtemp() if RANK == 0 else None]
-    torch.distributed.broadcast_object_list(paths)
-    return paths[0]
 
 
 class Architectures(unittest.TestCase):

@@ -7,13 +7,13 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import torch
 import torch.distributed
 
 import colossal
+from ranks import shared_directory
 
 RANK, RANKS = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 ROWS = 12  # of all ranks together
@@ -62,12 +62,6 @@ def train(model, optimizer, scheduler, steps):
 def weights(model):
     with colossal.gather(model):
         return {name: value.clone() for name, value in model.state_dict().items()}
-
-
-def shared_directory():
-    paths = [tempfile.mkdtemp() if RANK == 0 else None]
-    torch.distributed.broadcast_object_list(paths)
-    return paths[0]
 
 
 class Checkpoints(unittest.TestCase):

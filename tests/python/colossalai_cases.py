@@ -33,6 +33,7 @@ from colossal.colossalai.logging import get_dist_logger
 from colossal.colossalai.nn import lr_scheduler as schedulers
 from colossal.colossalai.nn.lr_scheduler import CosineAnnealingWarmupLR
 from colossal.colossalai.nn.optimizer import CPUAdam, FusedAdam, FusedSGD, HybridAdam, Lamb, Lars
+from ranks import shared_directory
 
 STEPS, PARTS, NORM = 4, 2, 0.5
 LLAMA = LlamaConfig(vocab_size=61, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
@@ -137,11 +138,6 @@ class Tests(unittest.TestCase):
     def assert_weights(self, found, expected, tolerance=1e-5):
         torch.testing.assert_close(found, expected, rtol=0, atol=tolerance)
 
-    def shared_directory(self):
-        paths = [tempfile.mkdtemp() if torch.distributed.get_rank() == 0 else None]
-        torch.distributed.broadcast_object_list(paths)
-        return paths[0]
-
     def refuses(self, text, function, *arguments, **named):
         with self.assertRaisesRegex((ValueError, AttributeError), text):
             function(*arguments, **named)
@@ -219,7 +215,7 @@ class Files(Tests):
         losses, weights = reference("llama", True)
         for name, later in (("zero 1", "gemini"), ("gemini", "zero 2"), ("hybrid", "gemini, offloaded")):
             with self.subTest(f"{name}, {later}"):
-                folder = self.shared_directory()
+                folder = shared_directory()
                 run = Run(PLUGINS[name]())
                 run.train(range(1))
                 for steps in (range(0), range(1, 2)):  # the second save replaces the first
@@ -237,7 +233,7 @@ class Files(Tests):
                 self.assert_weights(run.weights(), weights)
 
     def test_models_in_files_and_folders(self):
-        folder = self.shared_directory()
+        folder = shared_directory()
         for name, options in {"model.pt": {}, "model.safetensors": {"use_safetensors": True}, "model": {"shard": True},
                               "shards": {"shard": True, "size_per_shard": 0.02}, "prefixed": {"shard": True, "prefix": "best"}}.items():
             for saved, loaded in (("gemini", "zero 1"), ("zero 1", "gemini, offloaded")):
@@ -258,7 +254,7 @@ class Files(Tests):
 
     def test_loaded_weights_are_the_masters(self):
         """A step with a rate of almost 0 keeps them, in bf16, too."""
-        folder, expected = self.shared_directory(), {name: (value + 1).bfloat16() for name, value in model_of(LLAMA).state_dict().items()}
+        folder, expected = shared_directory(), {name: (value + 1).bfloat16() for name, value in model_of(LLAMA).state_dict().items()}
         if torch.distributed.get_rank() == 0:
             torch.save(expected, f"{folder}/model.pt")
         torch.distributed.barrier()
@@ -275,7 +271,7 @@ class Files(Tests):
 
     def test_reads_what_colossal_ai_writes(self):
         """Folders of pytorch_model.bin, with and without an index."""
-        folder, expected = self.shared_directory(), {name: value + 1 for name, value in model_of(LLAMA).state_dict().items()}
+        folder, expected = shared_directory(), {name: value + 1 for name, value in model_of(LLAMA).state_dict().items()}
         if torch.distributed.get_rank() == 0:
             names = list(expected)
             parts = {f"pytorch_model-{index:05d}.bin": names[index - 1::2] for index in (1, 2)}
@@ -293,7 +289,7 @@ class Files(Tests):
             self.assert_weights(run.weights(), expected, 0)
 
     def test_says_what_does_not_fit(self):
-        folder = self.shared_directory()
+        folder = shared_directory()
         run = Run(PLUGINS["gemini"]())
         run.booster.save_model(run.model, f"{folder}/model", shard=True)
         other = Run(PLUGINS["zero 1"](), GPT2)
@@ -406,7 +402,7 @@ class Launch(Tests):
         self.assertEqual((coordinator.rank, coordinator.world_size, coordinator.local_rank), (rank, 2, rank))
         self.assertEqual((coordinator.is_master(), coordinator.is_last_process()), (rank == 0, rank == 1))
         self.assertEqual(coordinator.on_master_only()(lambda: "done")(), "done" if rank == 0 else None)
-        path = f"{self.shared_directory()}/file"
+        path = f"{shared_directory()}/file"
         with coordinator.priority_execution():
             if rank == 0:
                 open(path, "w").close()

@@ -70,14 +70,20 @@ def trained(make, zero):
 
 class Integrations(unittest.TestCase):
     def check(self, make):
-        expected, expected_weights = trained(make, None)
-        self.assertGreater(len(expected), 6)
-        for zero in (0, 1, 3):
+        curve = self.compare(lambda zero: trained(make, zero), (0, 1, 3), rtol=1e-5, atol=1e-7)
+        self.assertGreater(len(curve), 6)
+
+    def compare(self, run, stages, rtol, atol):
+        """run: gives the curve and the weights at a ZeRO stage, or, for None, with DistributedDataParallel. Returns that curve."""
+        expected, expected_weights = run(None)
+        for zero in stages:
             with self.subTest(zero=zero):
-                found, weights = trained(make, zero)
-                torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
+                found, weights = run(zero)
+                torch.testing.assert_close(found, expected, rtol=rtol, atol=0)
+                self.assertEqual(weights.keys(), expected_weights.keys())
                 for name, weight in expected_weights.items():
-                    torch.testing.assert_close(weights[name], weight, rtol=0, atol=1e-7, msg=lambda words, name=name: f"{name}: {words}")
+                    torch.testing.assert_close(weights[name], weight, rtol=0, atol=atol, msg=lambda words, name=name: f"{name}: {words}")
+        return expected
 
     def test_sft_of_trl(self):
         self.check(lambda model, settings, options: trl.SFTTrainer(
@@ -108,12 +114,7 @@ class Integrations(unittest.TestCase):
                 losses.append(loss.item())
             with contextlib.nullcontext() if zero is None else colossal.gather(model):
                 return losses, copy.deepcopy(model.state_dict())
-        expected, expected_weights = run(None)
-        for zero in (0, 1, 3):
-            with self.subTest(zero=zero):
-                found, weights = run(zero)
-                torch.testing.assert_close(found, expected, rtol=1e-9, atol=0)
-                torch.testing.assert_close(weights, dict(expected_weights), rtol=0, atol=1e-9)
+        self.compare(run, (0, 1, 3), rtol=1e-9, atol=1e-9)
 
     def test_accelerate(self):
         def run(zero):
@@ -141,12 +142,7 @@ class Integrations(unittest.TestCase):
                 return losses, copy.deepcopy(model.state_dict())
             with colossal.gather(model):
                 return losses, copy.deepcopy(model.state_dict())
-        expected, expected_weights = run(None)
-        for zero in (0, 2, 3):
-            with self.subTest(zero=zero):
-                found, weights = run(zero)
-                torch.testing.assert_close(found, expected, rtol=1e-6, atol=0)
-                torch.testing.assert_close(weights, dict(expected_weights), rtol=0, atol=1e-8)
+        self.compare(run, (0, 2, 3), rtol=1e-6, atol=1e-8)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,6 @@ every layout, and the object has the weights afterwards.
 import copy
 import glob
 import json
-import os
-import tempfile
 import unittest
 
 import torch
@@ -15,8 +13,8 @@ import torch.distributed
 import transformers
 
 import colossal
+from ranks import shared_directory
 
-RANK = int(os.environ["RANK"])
 TEXTS = [f"{row} is a number, and {row * row} is its square." for row in range(40)]
 CONFIGS = {
     "llama": transformers.LlamaConfig(vocab_size=257, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
@@ -33,9 +31,7 @@ def model_of(name):
 
 class ModelObjects(unittest.TestCase):
     def setUp(self):
-        folder = [tempfile.mkdtemp() if RANK == 0 else None]
-        torch.distributed.broadcast_object_list(folder)
-        self.folder = folder[0]
+        self.folder = shared_directory()
 
     def train(self, model, name, **sections):
         return colossal.train(

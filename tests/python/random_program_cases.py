@@ -7,12 +7,12 @@ import contextlib
 import os
 import random
 import sys
-import tempfile
 
 import torch
 import torch.distributed
 
 import colossal
+from ranks import shared_directory
 
 RANK = int(os.environ["RANK"])
 LAYOUTS = [{"zero": 0}, {"zero": 1}, {"zero": 2}, {"zero": 3}, {"zero": 1, "offload": {"parameters": "host", "optimizer": "host"}},
@@ -88,9 +88,8 @@ class Engine(Torch):
             return super().weights()
 
     def checkpoint(self):
-        directory = [tempfile.mkdtemp() if RANK == 0 else None]
-        torch.distributed.broadcast_object_list(directory)
-        colossal.save(self.model, directory[0], wait=random.Random(directory[0]).random() < 0.5)
+        directory = shared_directory()
+        colossal.save(self.model, directory, wait=random.Random(directory).random() < 0.5)
 
 
 def run(subject, seed):

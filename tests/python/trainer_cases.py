@@ -3,8 +3,6 @@ DistributedDataParallel: the same curves with accumulation, clipping, a schedule
 
   python -m torch.distributed.run --standalone --nproc-per-node=2 trainer_cases.py
 """
-import os
-import tempfile
 import unittest
 
 import torch
@@ -14,8 +12,7 @@ import transformers
 import colossal
 import colossal.transformers
 from architectures import VOCABULARY, model_of
-
-RANK = int(os.environ["RANK"])
+from ranks import shared_directory
 
 
 class Rows(torch.utils.data.Dataset):
@@ -40,12 +37,6 @@ class Curve(transformers.TrainerCallback):
         for key in ("loss", "grad_norm", "learning_rate", "eval_loss"):
             if key in logs:
                 self.seen.append((key, float(logs[key])))
-
-
-def shared_directory():
-    paths = [tempfile.mkdtemp() if RANK == 0 else None]
-    torch.distributed.broadcast_object_list(paths)
-    return paths[0]
 
 
 def arguments(directory, **changes):

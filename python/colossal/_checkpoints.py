@@ -59,8 +59,8 @@ def load(model: torch.nn.Module, directory: str | os.PathLike[str], *, resume: s
     boosted = boosted_of(model)
     directory = os.path.abspath(directory)
     path = directory
+    _finish_save()  # it reads the weights, and ranks agree on it as they do here
     if not os.path.isfile(os.path.join(directory, "training_state", "state.json")):
-        _finish_save()
         boosted.runs[directory] = Checkpoints(boosted.cluster, boosted.engine, directory, resume)
         path = boosted.runs[directory].start
     if path is None:

@@ -101,6 +101,11 @@ class Boosted:
         for group, saved in zip(groups, rates):
             group.update(saved)
 
+    def wait_for_saves(self):
+        """Until those that run beside the program have read the weights, which may then change."""
+        for run in self.runs.values():
+            run.wait_until_read()
+
     def weights_have_changed(self):
         """By the engine: their versions are no sign of a change by the program."""
         parameters = self._model.parameters() if self._checks_versions else ()
@@ -233,8 +238,7 @@ class Boosted:
             if abs(rate * self._rates[0] - first * rates[0]) > 1e-9 * abs(first * rates[0]):
                 raise ConfigError(f"the learning rates of the parameter groups were {self._rates} and are {rates}: the engine keeps "
                                   "their ratios; let schedulers change all groups alike")
-        for run in self.runs.values():
-            run.wait_until_read()
+        self.wait_for_saves()
         max_norm = self.max_grad_norm if self._clip_once is None else self._clip_once
         self._clip_once, self._has_stepped, self._is_last = None, True, None
         result = self.engine.update(rates[0], max_norm)

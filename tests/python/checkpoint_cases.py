@@ -100,6 +100,21 @@ class Checkpoints(unittest.TestCase):
         train(*other, range(3, 4))
         torch.testing.assert_close(weights(other[0]), weights(run[0]), rtol=0, atol=1e-12)
 
+    def test_a_save_that_runs_has_the_weights_of_its_step(self):
+        directory = shared_directory()
+        run = boosted(1, evaluates=True)
+        train(*run, range(1))
+        first = colossal.save(run[0], directory)
+        train(*run, range(1, 3))
+        wanted = weights(run[0])
+        colossal.save(run[0], directory, wait=False)
+        colossal.load(run[0], first)  # changes the weights at once
+        last = colossal.save(run[0], f"{directory}/other")  # waits for the first
+        other = boosted(0, evaluates=True)
+        self.assertEqual(colossal.load(other[0], directory).step, 3)
+        torch.testing.assert_close(weights(other[0]), wanted, rtol=0, atol=0)
+        self.assertEqual(colossal.load(other[0], last).step, 1)
+
     def test_other_numbers_of_ranks(self):
         directory = shared_directory()
         run = boosted(3, evaluates=True)

@@ -40,6 +40,7 @@ def load_model(model: torch.nn.Module, path: str, strict: bool) -> None:
         model.load_state_dict(state, strict=False)
         return
     boosted.discard()
+    boosted.wait_for_saves()
     targets = model.state_dict(keep_vars=True)
     seen = set()
     for name, values in state.items():
